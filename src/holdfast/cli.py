@@ -1,0 +1,147 @@
+"""The command line: names in, run folders out."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from holdfast.errors import Mistake
+from holdfast.learners import LEARNERS, Plan, configure, learner_for, suite_for
+from holdfast.report.terminal import show
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.run import Options, reopen, run
+from holdfast.suites import SUITES
+
+USAGE = """usage: holdfast COMMAND ...
+
+  run        learn a suite's tasks one after another; again = resume
+  evaluate   evaluate a run that was trained where no simulator is
+  show       print a run's matrix, routes and certificate
+  suites     what there is to learn
+  learners   what there is to learn with
+
+holdfast COMMAND --help tells more; holdfast run --suite S --learner L --help lists that learner's settings."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The names that settings follow from."""
+
+    suite: str = "toy"
+    learner: str = "affinity-l"
+    preset: str = "paper"
+    budget: str = "quick"
+
+
+@dataclass(frozen=True)
+class RunCommand:
+    """Learn a suite's tasks one after another, evaluate and certify after each. The same command again resumes."""
+
+    plan: Annotated[Plan, tyro.conf.arg(name="")]
+    options: Annotated[Options, tyro.conf.arg(name="")]
+    out: Path = Path("runs/demo")
+    """The run folder."""
+    device: str = "auto"
+    """auto, cpu or cuda."""
+
+
+@dataclass(frozen=True)
+class EvaluateCommand:
+    """Fill the matrix of a run that was trained with --no-evaluate."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run folder."""
+    re_evaluate: bool = False
+    """Play every episode again."""
+    device: str = "auto"
+    """auto, cpu or cuda."""
+
+
+@dataclass(frozen=True)
+class ShowCommand:
+    """Print a run's matrix, routes and certificate."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run folder."""
+
+
+def run_command(arguments: Sequence[str]) -> None:
+    """holdfast run"""
+    known = [word for word in arguments if word not in ("-h", "--help")]
+    choice, _ = tyro.cli(Choice, args=known, return_unknown_args=True, add_help=False)
+    default = configure(choice.suite, choice.learner, choice.preset, choice.budget)
+    command = tyro.cli(
+        RunCommand, prog="holdfast run", args=arguments, default=RunCommand(default, Options()), config=FLAGS
+    )
+    suite = suite_for(command.plan)
+    run(suite, learner_for(command.plan, suite, command.device), command.out, command.options)
+    show_run(command.out)
+
+
+def evaluate_command(arguments: Sequence[str]) -> None:
+    """holdfast evaluate"""
+    command = tyro.cli(EvaluateCommand, prog="holdfast evaluate", args=arguments, config=FLAGS)
+    suite, learner = reopen(command.run, command.device)
+    if learner.learned != suite.names:
+        raise Mistake(f"{command.run} is not trained to its end: run its command again first")
+    run(suite, learner, command.run, Options(re_evaluate=command.re_evaluate, tensorboard=False))
+    show_run(command.run)
+
+
+def show_command(arguments: Sequence[str]) -> None:
+    """holdfast show"""
+    show_run(tyro.cli(ShowCommand, prog="holdfast show", args=arguments, config=FLAGS).run)
+
+
+def show_run(path: Path) -> None:
+    """Prints a run and names its folder."""
+    folder, console = RunFolder(path), Console()
+    matrix = folder.read_matrix()
+    if matrix is None:
+        raise Mistake(f"{path} has no results yet: holdfast evaluate {path}")
+    show(console, matrix, folder.read_routes(), folder.read_certificates())
+    console.print(f"folder: {path}", highlight=False)
+
+
+def suites_command(arguments: Sequence[str]) -> None:
+    """holdfast suites"""
+    for name, make in SUITES.items():
+        print(f"{name:<16}{(make.__doc__ or '').splitlines()[0]}")
+
+
+def learners_command(arguments: Sequence[str]) -> None:
+    """holdfast learners"""
+    for name, entry in LEARNERS.items():
+        print(f"{name:<16}{entry.about}")
+
+
+FLAGS = (tyro.conf.AvoidSubcommands,)
+COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
+    "run": run_command,
+    "evaluate": evaluate_command,
+    "show": show_command,
+    "suites": suites_command,
+    "learners": learners_command,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a command; a user's mistake is one sentence and exit code 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE)
+        return
+    try:
+        if words[0] not in COMMANDS:
+            raise Mistake(f"there is no command {words[0]!r}; there are {', '.join(COMMANDS)}")
+        COMMANDS[words[0]](words[1:])
+    except Mistake as mistake:
+        print(f"holdfast: {mistake}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("holdfast: interrupted; the same command goes on from here", file=sys.stderr)
+        raise SystemExit(130) from None

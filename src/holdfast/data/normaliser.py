@@ -1,0 +1,37 @@
+"""How a task's observations are scaled before the network sees them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.data.episodes import Dataset
+
+SMALLEST_DEVIATION = 1e-4  # a feature that never moves (padding, a fixed joint) is not scaled at all
+
+
+@dataclass(frozen=True)
+class Normaliser:
+    """Subtract `shift`, divide by `scale`; both have an observation's shape, or none."""
+
+    shift: Tensor
+    scale: Tensor
+
+    @classmethod
+    def fit(cls, dataset: Dataset) -> "Normaliser":
+        """Zero mean and unit deviation on the data of one task."""
+        observations = dataset.observations.astype(np.float64)
+        deviation = observations.std(axis=0)
+        scale = np.where(deviation > SMALLEST_DEVIATION, deviation, 1.0)
+        return cls(torch.tensor(observations.mean(axis=0)).float(), torch.tensor(scale).float())
+
+    @classmethod
+    def identity(cls) -> "Normaliser":
+        """Leaves observations as they are: pixels, or the publication's dense baselines."""
+        return cls(torch.zeros(()), torch.ones(()))
+
+    def __call__(self, observations: Tensor) -> Tensor:
+        if observations.dtype == torch.uint8:  # pixels are scaled where they are encoded, one byte each until then
+            return observations
+        return (observations.float() - self.shift.to(observations.device)) / self.scale.to(observations.device)

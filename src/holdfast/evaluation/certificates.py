@@ -1,0 +1,36 @@
+"""Proof of retention: fingerprints of all that a task's policy is made of, stage after stage."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from holdfast.nets.policy import Policy
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a task's policy was after a stage."""
+
+    stage: int
+    task: str
+    fingerprint: str
+
+
+def fingerprint(policy: Policy) -> str:
+    """A hash of effective weights, private parameters and normaliser: equal fingerprints, equal policies."""
+    tensors: dict[str, Tensor] = dict(policy.net.named_parameters())
+    tensors |= {"normaliser.shift": policy.normaliser.shift, "normaliser.scale": policy.normaliser.scale}
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        array = tensors[name].detach().cpu().contiguous().numpy()
+        digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
+
+
+def changed(certificates: Sequence[Certificate]) -> list[Certificate]:
+    """The certificates that differ from the same task's first one."""
+    first: dict[str, str] = {}
+    return [found for found in certificates if first.setdefault(found.task, found.fingerprint) != found.fingerprint]

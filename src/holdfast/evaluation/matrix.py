@@ -1,0 +1,117 @@
+"""The results of a run: every episode's return on every task after every task."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import Mistake
+from holdfast.evaluation.metrics import (
+    avg_forgetting,
+    avg_gap,
+    backward_transfer,
+    forgetting,
+    forward_transfer,
+    norm_avg,
+)
+from holdfast.evaluation.rollouts import Evaluation
+
+Cells = list[list[Any]]  # [stage][task], None where not evaluated
+
+
+@dataclass
+class Matrix:
+    """matrix.json, as an object; rows are filled stage by stage."""
+
+    suite: str
+    learner: str
+    preset: str
+    seed: int
+    budget: str
+    protocol: dict[str, Any]
+    tasks: list[str]
+    targets: list[float]
+    returns: Cells = field(default_factory=list)  # the list of episode returns
+    successes: Cells = field(default_factory=list)  # the list of episode successes
+    lengths: Cells = field(default_factory=list)  # the list of episode lengths
+    distinct_episodes: Cells = field(default_factory=list)  # how many episodes differed
+    carried: Cells = field(default_factory=list)  # the stage that a result was carried over from, since nothing changed
+    copies: int = 0
+    task_copy: dict[str, int] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
+    accounts: list[dict[str, Any]] = field(default_factory=list)  # per copy: occupied, free, and each task's share
+    single: list[float] | None = None  # what each task reaches when learned alone, for FWT
+
+    def __post_init__(self) -> None:
+        for name in ("returns", "successes", "lengths", "distinct_episodes", "carried"):
+            if not getattr(self, name):
+                setattr(self, name, [[None] * len(self.tasks) for _ in self.tasks])
+
+    def record(self, stage: int, task: int, result: Evaluation) -> None:
+        """Enters what was earned on a task after a stage."""
+        self.returns[stage][task], self.successes[stage][task] = result.returns, result.successes
+        self.lengths[stage][task], self.distinct_episodes[stage][task] = result.lengths, result.distinct
+        self.carried[stage][task] = None
+
+    def carry(self, stage: int, task: int, origin: int) -> None:
+        """Enters what an earlier stage earned, since the policy and the episodes are the same to the bit."""
+        for cells in (self.returns, self.successes, self.lengths, self.distinct_episodes):
+            cells[stage][task] = cells[origin][task]
+        self.carried[stage][task] = origin
+
+    def evaluated(self, stage: int) -> bool:
+        """Whether all tasks learned by a stage have results for it."""
+        return all(self.returns[stage][task] is not None for task in range(stage + 1))
+
+    @property
+    def mean(self) -> list[list[float | None]]:
+        """P: mean returns, None where not evaluated."""
+        return [[None if cell is None else float(np.mean(cell)) for cell in row] for row in self.returns]
+
+    @property
+    def stages(self) -> int:
+        """How many stages are evaluated, from the first on."""
+        done = [self.evaluated(stage) for stage in range(len(self.tasks))]
+        return done.index(False) if False in done else len(done)
+
+    def metrics(self) -> dict[str, Any]:
+        """NormAvg, AvgGap, F, AvgF, BWT over the stages evaluated so far, and FWT where `single` is known."""
+        stages = self.stages
+        if stages == 0:
+            return {}
+        done = [row[:stages] for row in self.mean[:stages]]
+        final, targets = [value for value in done[-1] if value is not None], self.targets[:stages]
+        return {
+            "stages": stages,
+            "NormAvg": norm_avg(final, targets),
+            "AvgGap": avg_gap(final, targets),
+            "F": dict(zip(self.tasks, forgetting(done), strict=False)),
+            "AvgF": avg_forgetting(done),
+            "BWT": backward_transfer(done),
+            "FWT": forward_transfer(done, self.single) if self.single else None,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The record that matrix.json is."""
+        return {**asdict(self), "mean": self.mean, "metrics": self.metrics()}
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> "Matrix":
+        """The matrix that a record describes."""
+        try:
+            return cls(**{item.name: record[item.name] for item in fields(cls)})
+        except (KeyError, TypeError) as problem:
+            raise Mistake(f"this is not a matrix.json of holdfast: {problem}") from problem
+
+
+def reference(single: Matrix, tasks: Sequence[str]) -> list[float]:
+    """What each task reached when it was learned alone."""
+    mean, found = single.mean, []
+    for task in tasks:
+        index = single.tasks.index(task) if task in single.tasks else -1
+        value = mean[index][index] if index >= 0 else None
+        if value is None:
+            raise Mistake(f"the reference run has no result for {task}")
+        found.append(value)
+    return found

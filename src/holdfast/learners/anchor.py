@@ -1,0 +1,25 @@
+"""A quadratic pull towards what earlier tasks need: what EWC and SI add to a step."""
+
+from torch import Tensor, nn
+
+
+class Anchor:
+    """Adds the gradient of strength / 2 * sum(importance * (parameter - anchor)^2), tasks summed.
+
+    Kept as two sums, `importance` and `importance * anchor`: for several anchors they say the same.
+    """
+
+    def __init__(self, strength: float, importance: dict[str, Tensor], pulled: dict[str, Tensor]) -> None:
+        self.strength, self.importance, self.pulled = strength, importance, pulled
+
+    def on_gradients(self, parameters: dict[str, nn.Parameter]) -> None:
+        for name, importance in self.importance.items():
+            parameter = parameters[name]
+            assert parameter.grad is not None
+            parameter.grad += self.strength * (importance * parameter.detach() - self.pulled[name])
+
+    def on_step(self, parameters: dict[str, nn.Parameter]) -> None:
+        pass
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {}  # it does not change during a fit

@@ -1,0 +1,66 @@
+"""Cumulative: part of every batch comes from stored trajectories of earlier tasks."""
+
+from dataclasses import dataclass
+
+import torch
+
+from holdfast.data.randomness import numpy_stream
+from holdfast.data.windows import Mixture, Windows
+from holdfast.errors import Mistake
+from holdfast.learners.dense import DenseConfig, DenseLearner
+from holdfast.learners.fit import fit
+from holdfast.learners.recorder import Recorder
+from holdfast.suites.task import Task
+
+NOTHING = torch.zeros(0, 2, dtype=torch.int64)  # a row per stored trajectory: task, episode
+
+
+@dataclass(frozen=True)
+class CumulativeConfig(DenseConfig):
+    """Rehearsal of stored trajectories."""
+
+    mix: float = 0.5
+    """Share of every batch that is replayed from the second task on."""
+    capacity: int | None = None
+    """Trajectories stored in all, a fair sample of all seen (reservoir); none: all are stored."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.mix < 1:
+            raise Mistake(f"mix must be over 0 and under 1, got {self.mix}")
+        if self.capacity is not None and self.capacity < 1:
+            raise Mistake(f"capacity must be at least 1, got {self.capacity}")
+
+
+class Cumulative(DenseLearner):
+    """Stores trajectories, not weights; what is stored is named by task and number, since datasets are fixed."""
+
+    config: CumulativeConfig
+
+    def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
+        stored = self.stored()
+        source = Mixture(windows, list(stored.values()), self.config.mix) if stored else windows
+        fit(self.net, source, self.config.fit, seed, recorder)
+        self._store(task, seed)
+
+    def stored(self) -> dict[str, Windows]:
+        """The stored trajectories of every earlier task that still has some."""
+        kept = self.memory.get("stored", NOTHING)
+        found = {}
+        for index, name in enumerate(self.learned):
+            episodes = kept[kept[:, 0] == index, 1].sort().values.tolist()
+            if episodes:
+                task = self.suite.task(name)
+                found[name] = self.windows(task, task.dataset.take(episodes))
+        return found
+
+    def _store(self, task: Task, seed: int) -> None:
+        rng = numpy_stream(seed, "reservoir")
+        kept, seen = self.memory.get("stored", NOTHING).tolist(), int(self.memory.get("seen", 0))
+        for episode in range(len(task.dataset)):
+            seen += 1
+            row = [len(self.learned), episode]
+            if self.config.capacity is None or len(kept) < self.config.capacity:
+                kept.append(row)
+            elif (place := int(rng.integers(seen))) < self.config.capacity:
+                kept[place] = row
+        self.memory = {"stored": torch.tensor(kept), "seen": torch.tensor(seen)}

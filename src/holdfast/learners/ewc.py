@@ -1,0 +1,64 @@
+"""EWC: parameters that the Fisher information calls important are held near where a task left them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.data.randomness import numpy_stream
+from holdfast.data.windows import Source, Windows
+from holdfast.errors import Mistake
+from holdfast.learners.anchor import Anchor
+from holdfast.learners.dense import DenseConfig, DenseLearner
+from holdfast.learners.fit import fit, trainable
+from holdfast.learners.learner import named, part
+from holdfast.learners.recorder import Recorder
+from holdfast.suites.task import Task
+
+
+@dataclass(frozen=True)
+class EwcConfig(DenseConfig):
+    """Elastic weight consolidation."""
+
+    strength: float = 50.0
+    """Weight of the pull (lambda)."""
+    fisher_batches: int = 50
+    """Batches that the Fisher information is estimated from."""
+    over: Literal["all", "last"] = "all"
+    """Pull towards what all earlier tasks need, summed, or the last one alone."""
+
+    def __post_init__(self) -> None:
+        if self.strength < 0 or self.fisher_batches < 1:
+            raise Mistake("strength must be at least 0 and fisher_batches at least 1")
+
+
+class Ewc(DenseLearner):
+    """Naive, with an anchor."""
+
+    config: EwcConfig
+
+    def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
+        importance, pulled = part(self.memory, "importance"), part(self.memory, "pulled")
+        fit(self.net, windows, self.config.fit, seed, recorder, Anchor(self.config.strength, importance, pulled))
+        fisher = fisher_information(self.net, windows, self.config.fisher_batches, self.config.fit.batch, seed)
+        if self.config.over == "last":
+            importance, pulled = {}, {}
+        for name, parameter in trainable(self.net).items():
+            importance[name] = importance.get(name, 0) + fisher[name]
+            pulled[name] = pulled.get(name, 0) + fisher[name] * parameter.detach()
+        self.memory = named("importance", importance) | named("pulled", pulled)
+
+
+def fisher_information(net: nn.Module, source: Source, batches: int, size: int, seed: int) -> dict[str, Tensor]:
+    """The diagonal, as the mean over batches of the squared gradient of the batch's loss."""
+    parameters = trainable(net)
+    fisher = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+    for batch in range(batches):
+        net.zero_grad()
+        net.loss(source.sample(size, numpy_stream(seed, "fisher", batch))).backward()  # type: ignore[operator]
+        for name, parameter in parameters.items():
+            assert parameter.grad is not None
+            fisher[name] += parameter.grad.detach() ** 2 / batches
+    net.zero_grad()
+    return fisher

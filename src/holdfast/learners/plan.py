@@ -1,0 +1,40 @@
+"""Everything that decides what a run computes."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import arg
+
+from holdfast.learners.fit import FitConfig
+from holdfast.nets.transformer import NetConfig
+from holdfast.suites.environments import Protocol
+
+
+@dataclass(frozen=True)
+class LearnerConfig:
+    """What all learners have in common."""
+
+    net: NetConfig
+    fit: FitConfig
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Two runs with one plan on one machine end at the same bits."""
+
+    config: Annotated[LearnerConfig, arg(name="")]
+    protocol: Protocol
+    suite: str = "toy"
+    """Name of the suite (`holdfast suites` lists them)."""
+    learner: str = "affinity-l"
+    """Name of the learner (`holdfast learners` lists them)."""
+    preset: str = "paper"
+    """Settings of the method: `paper` is faithful to the publication, its leaks closed."""
+    budget: str = "quick"
+    """How long to train and evaluate: smoke (seconds), quick (minutes on two cores), paper (as published), full."""
+    seed: int = 0
+    """Of every random choice but the evaluation's."""
+    order: tuple[str, ...] = ()
+    """The tasks to learn, in this order; by default all, in the suite's order."""
+    transitions: int | None = None
+    """Transitions of data per task, where the suite makes its own data; by default the suite's amount."""

@@ -1,0 +1,48 @@
+"""Who is told how learning goes, and keeps what an interrupted fit needs to go on."""
+
+from typing import Any, Protocol
+
+from torch import Tensor
+
+
+class Recorder(Protocol):
+    """Told by learners; runs/folder.py has the one that writes to disk."""
+
+    def event(self, kind: str, **data: Any) -> None:
+        """Something worth keeping happened."""
+        ...
+
+    def progress(self, done: int, total: int, loss: float) -> None:
+        """How far the current fit is."""
+        ...
+
+    def resume(self) -> dict[str, Tensor] | None:
+        """What the current fit had saved before it was interrupted."""
+        ...
+
+    def due(self) -> bool:
+        """Whether it is time to save."""
+        ...
+
+    def save(self, tensors: dict[str, Tensor]) -> None:
+        """Keeps the state of the current fit."""
+        ...
+
+
+class Silent:
+    """Keeps nothing."""
+
+    def event(self, kind: str, **data: Any) -> None:
+        pass
+
+    def progress(self, done: int, total: int, loss: float) -> None:
+        pass
+
+    def resume(self) -> dict[str, Tensor] | None:
+        return None
+
+    def due(self) -> bool:
+        return False
+
+    def save(self, tensors: dict[str, Tensor]) -> None:
+        pass

@@ -1,0 +1,76 @@
+"""SI: parameters are held by how much each of them lowered the loss along the path of training."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.data.windows import Windows
+from holdfast.errors import Mistake
+from holdfast.learners.anchor import Anchor
+from holdfast.learners.dense import DenseConfig, DenseLearner
+from holdfast.learners.fit import fit, trainable
+from holdfast.learners.learner import named, part
+from holdfast.learners.recorder import Recorder
+from holdfast.suites.task import Task
+
+
+@dataclass(frozen=True)
+class SiConfig(DenseConfig):
+    """Synaptic intelligence."""
+
+    strength: float = 1.0
+    """Weight of the pull (c)."""
+    damping: float = 0.1
+    """Added to the squared way a parameter went, so that little moved is not much needed (xi)."""
+
+    def __post_init__(self) -> None:
+        if self.strength < 0 or self.damping <= 0:
+            raise Mistake("strength must be at least 0 and damping over 0")
+
+
+class Path:
+    """The pull, and the path integral of the task's own gradient (before pull and clipping) over the steps taken."""
+
+    def __init__(self, anchor: Anchor, parameters: dict[str, nn.Parameter]) -> None:
+        self.anchor = anchor
+        self.integral = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+        self.start = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+
+    @torch.no_grad()
+    def on_gradients(self, parameters: dict[str, nn.Parameter]) -> None:
+        self.gradients = {name: parameter.grad.clone() for name, parameter in parameters.items()}  # type: ignore[union-attr]
+        self.before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+        self.anchor.on_gradients(parameters)
+
+    @torch.no_grad()
+    def on_step(self, parameters: dict[str, nn.Parameter]) -> None:
+        for name, parameter in parameters.items():
+            self.integral[name] -= self.gradients[name] * (parameter - self.before[name])
+
+    def tensors(self) -> dict[str, Tensor]:
+        return named("integral", self.integral) | named("start", self.start)
+
+    @torch.no_grad()
+    def importance(self, parameters: dict[str, nn.Parameter], damping: float) -> dict[str, Tensor]:
+        """Per parameter: what it lowered the loss by, over the square of the way it went."""
+        return {
+            name: self.integral[name].clamp(min=0) / ((parameter - self.start[name]) ** 2 + damping)
+            for name, parameter in parameters.items()
+        }
+
+
+class Si(DenseLearner):
+    """Naive, with an anchor that is measured while training."""
+
+    config: SiConfig
+
+    def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
+        parameters = trainable(self.net)
+        total, pulled = part(self.memory, "importance"), part(self.memory, "pulled")
+        path = Path(Anchor(2 * self.config.strength, total, pulled), parameters)  # c * sum(...): no half in it
+        fit(self.net, windows, self.config.fit, seed, recorder, path)
+        for name, importance in path.importance(parameters, self.config.damping).items():
+            total[name] = total.get(name, 0) + importance
+            pulled[name] = total[name] * parameters[name].detach()  # one anchor: where the last task ended
+        self.memory = named("importance", total) | named("pulled", pulled)

@@ -1,0 +1,178 @@
+"""Sparse: every task gets a subnetwork of a model copy, chosen by affinity; what a task owns never moves again."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from holdfast.data.normaliser import Normaliser
+from holdfast.data.randomness import derive, numpy_stream, torch_stream
+from holdfast.data.windows import Windows
+from holdfast.learners.fit import fit
+from holdfast.learners.learner import SILENT, Learner, Snapshot, Tensors, named, new_net, part, windows_of
+from holdfast.learners.plan import LearnerConfig, Plan
+from holdfast.learners.recorder import Recorder
+from holdfast.nets.policy import Policy
+from holdfast.nets.transformer import DecisionTransformer
+from holdfast.routing.affinities import (
+    ActionAffinity,
+    HybridAffinity,
+    LatentAffinity,
+    Learned,
+    Probe,
+    ReplayAffinity,
+)
+from holdfast.routing.route import Route, only_copy, route
+from holdfast.subnets.capacity import capacity
+from holdfast.subnets.claim import SubnetConfig, begin, claim
+from holdfast.subnets.copies import Copy, Subnetwork, effective, from_bits, to_bits
+from holdfast.subnets.layout import Layout
+from holdfast.suites.task import Suite, Task
+
+
+@dataclass(frozen=True)
+class SparseConfig(LearnerConfig):
+    """Sparse subnetworks in model copies."""
+
+    subnets: SubnetConfig
+    routing: ActionAffinity | LatentAffinity | HybridAffinity | ReplayAffinity | None
+    """How a task finds its copy; none: all tasks are in one."""
+
+
+class TaskProbe(Probe):
+    """A task that is about to be learned."""
+
+    def __init__(self, task: Task, config: LearnerConfig, seed: int, memory: int, device: str) -> None:
+        self.task, self.config, self.device = task, config, device
+        self.seed = derive(seed, "probe", task.name)
+        rows = numpy_stream(self.seed, "memory").permutation(task.dataset.steps)[:memory]
+        self.observations = torch.as_tensor(task.dataset.observations[rows])
+
+    def windows(self, normaliser: Normaliser) -> Windows:
+        active = self.task.interface.actions.active
+        return windows_of(self.task.dataset, normaliser, active, self.config, self.device)
+
+
+class Sparse(Learner):
+    """TSN-Core, TSN-ReplayKL and TSN-Affinity: one class, told apart by their routing."""
+
+    config: SparseConfig
+
+    def __init__(self, suite: Suite, plan: Plan, device: str = "cpu") -> None:
+        super().__init__(suite, plan, device)
+        self.retains = self.config.subnets.outside != "shared"
+        self.layout = Layout.of(new_net(self.config.net, suite.interface, self.seed), self.config.subnets.exclude)
+        self.model_copies: list[Copy] = []
+        self.subnetworks: dict[str, Subnetwork] = {}
+        self.kept: dict[str, dict[str, Tensor]] = {}  # what routing keeps of every task
+        self.decisions: list[dict[str, Any]] = []
+
+    def learn(self, task: Task, recorder: Recorder = SILENT) -> None:
+        decision = self.route(task)
+        recorder.event("route", **decision.record())
+        normaliser = task.interface.normaliser(task.dataset)
+        masked = begin(
+            self.config.subnets,
+            self._fresh_net(decision.copy),
+            self.layout,
+            self._copy_for(decision),
+            list(self.inside(decision.copy).values()),
+            self.subnetworks[decision.source] if decision.source else None,
+            max(len(self.suite.tasks) - len(self.learned), 1),
+            torch_stream(self.seed, "scores", task.name),
+        ).to(self.device)
+        windows = windows_of(task.dataset, normaliser, task.interface.actions.active, self.config, self.device)
+        fit(masked, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder)
+        claimed, subnetwork = claim(self.config.subnets, masked, decision.copy, normaliser)
+        self.model_copies[decision.copy :] = [claimed, *self.model_copies[decision.copy + 1 :]]
+        self.subnetworks[task.name] = subnetwork
+        self.learned.append(task.name)
+        self.decisions.append(decision.record())
+        self.kept[task.name] = self._keep(task)
+
+    def route(self, task: Task) -> Route:
+        """Where a task would go; changes nothing."""
+        affinity = self.config.routing
+        if affinity is None:
+            return only_copy(task.name, first=not self.learned)
+        probe = TaskProbe(task, self.config, self.seed, affinity.memory, self.device)
+        sources = [Learned(name, self.task_copy(name), self.policy(name), self.kept[name]) for name in self.learned]
+        candidates, threshold = affinity.candidates(probe, sources)
+        return route(task.name, candidates, threshold, self.copies, affinity.max_copies)
+
+    def _copy_for(self, decision: Route) -> Copy:
+        if not decision.opened:
+            return self.model_copies[decision.copy]
+        weights = self.layout.join(dict(self._fresh_net(decision.copy).named_parameters()))
+        return Copy(weights, torch.zeros(self.layout.total, dtype=torch.bool), {})
+
+    def _fresh_net(self, copy: int) -> DecisionTransformer:
+        return new_net(self.config.net, self.suite.interface, self.seed, "copy", copy)
+
+    def _keep(self, task: Task) -> dict[str, Tensor]:
+        affinity = self.config.routing
+        if affinity is None:
+            return {}
+        probe = TaskProbe(task, self.config, self.seed, affinity.memory, self.device)
+        return affinity.keep(self.policy(task.name), probe.observations)
+
+    def inside(self, copy: int) -> dict[str, Subnetwork]:
+        """The subnetworks in a copy, in the order they were learned."""
+        return {name: subnetwork for name, subnetwork in self.subnetworks.items() if subnetwork.copy == copy}
+
+    def policy(self, name: str, known: int | None = None) -> Policy:
+        task, own = self.suite.task(name), self.own_or_last(name, known)
+        subnetwork = self.subnetworks[own]
+        net = new_net(self.config.net, self.suite.interface, self.seed)
+        tensors = effective(self.model_copies[subnetwork.copy], subnetwork, self.layout)
+        net.load_state_dict(tensors)
+        return Policy(
+            net.to(self.device), subnetwork.normaliser, task.interface, task.target, self.config.fit.return_scale
+        )
+
+    def accounts(self) -> list[dict[str, Any]]:
+        return [asdict(capacity(copy, self.inside(index))) for index, copy in enumerate(self.model_copies)]
+
+    @property
+    def copies(self) -> int:
+        return len(self.model_copies)
+
+    def task_copy(self, name: str) -> int:
+        return self.subnetworks[name].copy
+
+    def routes(self) -> list[dict[str, Any]]:
+        return self.decisions
+
+    def snapshot(self) -> Snapshot:
+        weights: dict[str, Tensors] = {
+            f"copy-{index}": {"weights": copy.weights, **named("outside", copy.outside)}
+            for index, copy in enumerate(self.model_copies)
+        }
+        for name, subnetwork in self.subnetworks.items():
+            normaliser = {"shift": subnetwork.normaliser.shift, "scale": subnetwork.normaliser.scale}
+            weights[f"task-{name}"] = {
+                "mask": to_bits(subnetwork.mask),
+                **named("private", subnetwork.private),
+                **named("normaliser", normaliser),
+                **named("kept", self.kept[name]),
+            }
+        places = {name: {"copy": found.copy, "new": found.new} for name, found in self.subnetworks.items()}
+        notes = {"learned": list(self.learned), "places": places, "routes": list(self.decisions)}
+        return Snapshot(weights, {}, notes)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        places = snapshot.notes["places"]
+        self.learned, self.decisions = list(snapshot.notes["learned"]), list(snapshot.notes["routes"])
+        self.subnetworks, self.kept = {}, {}
+        for name in self.learned:
+            tensors = snapshot.weights[f"task-{name}"]
+            mask = from_bits(tensors["mask"], self.layout.total)
+            private, normaliser = part(tensors, "private"), Normaliser(**part(tensors, "normaliser"))
+            self.subnetworks[name] = Subnetwork(mask=mask, private=private, normaliser=normaliser, **places[name])
+            self.kept[name] = part(tensors, "kept")
+        self.model_copies = []
+        for index in range(max(place["copy"] for place in places.values()) + 1):
+            tensors = snapshot.weights[f"copy-{index}"]
+            occupied = torch.stack([subnetwork.mask for subnetwork in self.inside(index).values()]).any(dim=0)
+            self.model_copies.append(Copy(tensors["weights"], occupied, part(tensors, "outside")))

@@ -1,0 +1,73 @@
+"""Actions in and out of the network: the only place that knows whether they are discrete or continuous."""
+
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from holdfast.data.windows import Batch
+from holdfast.suites.interface import Actions, Continuous, Discrete
+
+
+class Head(nn.Module, ABC):
+    """How actions become tokens, and how the vectors at state tokens become actions again."""
+
+    embed: nn.Module  # actions -> (..., D)
+    output: nn.Linear  # (..., D) -> predictions
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Predictions at state tokens."""
+        return self.output(hidden)
+
+    @abstractmethod
+    def loss(self, predictions: Tensor, batch: Batch) -> Tensor:
+        """The mean over all steps that are data; padding, of steps and of dimensions, does not count."""
+
+    @abstractmethod
+    def act(self, predictions: Tensor, actions: Actions) -> Tensor:
+        """The greedy action among those the task has."""
+
+
+class DiscreteHead(Head):
+    """Cross-entropy over the shared vocabulary."""
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.output = nn.Linear(width, vocabulary)
+
+    def loss(self, predictions: Tensor, batch: Batch) -> Tensor:
+        losses = F.cross_entropy(predictions.flatten(0, 1), batch.actions.flatten(), reduction="none")
+        return (losses * batch.valid.flatten()).sum() / batch.valid.sum()
+
+    def act(self, predictions: Tensor, actions: Actions) -> Tensor:
+        assert isinstance(actions, Discrete)
+        return predictions[..., : actions.count].argmax(-1)
+
+
+class ContinuousHead(Head):
+    """Mean squared error over the dimensions the task has."""
+
+    def __init__(self, dimensions: int, width: int) -> None:
+        super().__init__()
+        self.embed = nn.Linear(dimensions, width, bias=False)
+        self.output = nn.Linear(width, dimensions)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return torch.tanh(self.output(hidden))
+
+    def loss(self, predictions: Tensor, batch: Batch) -> Tensor:
+        active = batch.active[:, None]  # (R, 1, A)
+        errors = ((predictions - batch.actions) ** 2 * active).sum(-1) / active.sum(-1)  # (R, K)
+        return (errors * batch.valid).sum() / batch.valid.sum()
+
+    def act(self, predictions: Tensor, actions: Actions) -> Tensor:
+        assert isinstance(actions, Continuous)
+        return predictions * actions.active.to(predictions.device)  # padding is zero, as in the data
+
+
+def head(actions: Actions, width: int) -> Head:
+    """The head for these actions."""
+    kind = DiscreteHead if isinstance(actions, Discrete) else ContinuousHead
+    return kind(actions.shared, width)

@@ -1,0 +1,65 @@
+"""The Decision Transformer: returns, states and actions as one sequence of tokens."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.data.windows import Batch
+from holdfast.errors import Mistake
+from holdfast.nets.encoders import encoder
+from holdfast.nets.heads import head
+from holdfast.nets.timesteps import Timesteps, timestep_code
+from holdfast.nets.trunk import Trunk, allowed_within
+from holdfast.suites.interface import Interface
+
+
+@dataclass(frozen=True)
+class NetConfig:
+    """The shape of the Decision Transformer."""
+
+    width: int = 128
+    """Size of a token."""
+    layers: int = 3
+    """Transformer blocks."""
+    heads: int = 4
+    """Attention heads per block."""
+    context: int = 20
+    """Steps that the network sees at once (K)."""
+    dropout: float = 0.1
+    """Share of activations dropped while training."""
+    timesteps: Timesteps = "table"
+    """How a step's place in its episode is coded: a learned table (the publication) or compact waves."""
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads:
+            raise Mistake(f"net.width ({self.width}) must be a multiple of net.heads ({self.heads})")
+        if min(self.width, self.layers, self.heads, self.context) < 1:
+            raise Mistake("net.width, net.layers, net.heads and net.context must be at least 1")
+
+
+class DecisionTransformer(nn.Module):
+    """Predicts each action from the returns to go, states and actions up to it."""
+
+    def __init__(self, config: NetConfig, interface: Interface) -> None:
+        super().__init__()
+        self.config, self.interface = config, interface
+        self.embed_return = nn.Linear(1, config.width, bias=False)
+        self.encoder = encoder(interface.observation, config.width)
+        self.timestep = timestep_code(config.timesteps, interface.horizon, config.width)
+        self.trunk = Trunk(config.width, config.layers, config.heads, config.dropout)
+        self.head = head(interface.actions, config.width)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Predictions for every step, (R, K, A)."""
+        when = self.timestep(batch.timesteps)
+        returns = self.embed_return(batch.returns[..., None]) + when
+        states = self.encoder(batch.observations) + when
+        actions = self.head.embed(batch.actions) + when
+        tokens = torch.stack([returns, states, actions], dim=2).flatten(1, 2)  # (R, 3K, D): r0 s0 a0 r1 s1 a1 ...
+        allowed = allowed_within(batch.segments.repeat_interleave(3, dim=1)) if batch.shared else None
+        return self.head(self.trunk(tokens, allowed)[:, 1::3])  # a_t is read at the token of s_t
+
+    def loss(self, batch: Batch) -> Tensor:
+        """What training makes small."""
+        return self.head.loss(self(batch), batch)

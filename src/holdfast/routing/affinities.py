@@ -1,0 +1,196 @@
+"""How near a new task is to a learned one: by actions, by latents, by both, or by observations."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from holdfast.data.normaliser import Normaliser
+from holdfast.data.randomness import numpy_stream
+from holdfast.data.windows import Windows
+from holdfast.errors import Mistake
+from holdfast.nets.policy import Policy
+from holdfast.routing.route import Candidate
+
+SMALLEST_VARIANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A learned task: its policy, which is its copy under its mask with its normaliser, and what was kept of it."""
+
+    task: str
+    copy: int
+    policy: Policy
+    kept: Mapping[str, Tensor]
+
+
+class Probe(ABC):
+    """What can be asked about the new task."""
+
+    seed: int
+    observations: Tensor  # (M, *obs) the routing memory, as recorded
+
+    @abstractmethod
+    def windows(self, normaliser: Normaliser) -> Windows:
+        """The new task's windows, its observations scaled as another task scales them."""
+
+
+@dataclass(frozen=True)
+class Affinity(ABC):
+    """A measure of distance, with the threshold up to which a task is near."""
+
+    threshold: float = 0.0
+    """A task farther than this from all learned ones gets a new copy (tau)."""
+    memory: int = 256
+    """Observations kept of every task for routing."""
+    max_copies: int | None = None
+    """The most copies there may be; then the nearest task's copy is taken, near or not."""
+
+    def __post_init__(self) -> None:
+        if self.memory < 2:
+            raise Mistake(f"routing.memory must be at least 2, got {self.memory}")
+        if self.max_copies is not None and self.max_copies < 1:
+            raise Mistake(f"routing.max_copies must be at least 1, got {self.max_copies}")
+
+    @abstractmethod
+    def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
+        """What of a task just learned is needed to compare later tasks with it."""
+
+    @abstractmethod
+    def parts(self, probe: Probe, learned: Learned) -> dict[str, float]:
+        """The scores of one candidate, by name."""
+
+    def distances(self, parts: Sequence[Mapping[str, float]]) -> tuple[list[float], float]:
+        """One distance per candidate, and the threshold for them."""
+        return [next(iter(scores.values())) for scores in parts], self.threshold
+
+    def candidates(self, probe: Probe, learned: Sequence[Learned]) -> tuple[list[Candidate], float]:
+        """All learned tasks with their distances to the new one, and the threshold."""
+        parts = [self.parts(probe, source) for source in learned]
+        distances, threshold = self.distances(parts) if parts else ([], self.threshold)
+        rows = zip(learned, distances, parts, strict=True)
+        return [Candidate(source.task, source.copy, far, scores) for source, far, scores in rows], threshold
+
+
+@dataclass(frozen=True)
+class ActionAffinity(Affinity):
+    """How badly the learned policy predicts the new task's actions (section 3.4.1)."""
+
+    batches: int = 4
+    """Batches of windows that the prediction error is averaged over."""
+    windows: int = 64
+    """Windows per batch."""
+
+    def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
+        return {}
+
+    def parts(self, probe: Probe, learned: Learned) -> dict[str, float]:
+        return {"action": action_distance(probe, learned, self.batches, self.windows)}
+
+
+@dataclass(frozen=True)
+class LatentAffinity(Affinity):
+    """How differently the learned task's encoder sees the two tasks' observations (section 3.4.2)."""
+
+    def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
+        return latent_statistics(policy, observations)
+
+    def parts(self, probe: Probe, learned: Learned) -> dict[str, float]:
+        return {"latent": latent_distance(probe, learned)}
+
+
+@dataclass(frozen=True)
+class HybridAffinity(Affinity):
+    """Both, mixed (section 3.4.3).
+
+    Between several candidates each score is scaled to 0..1, so that the best of one score is at most 1 - alpha or
+    alpha away: with a threshold of at least min(alpha, 1 - alpha) no second copy is ever opened after the second task.
+    """
+
+    alpha: float = 0.7
+    """Weight of the action score; the latent score has the rest."""
+    action_threshold: float = 1.0
+    """Scale of the action score where there is one candidate, and nothing to compare it with."""
+    latent_threshold: float = 1.0
+    """Scale of the latent score where there is one candidate."""
+    batches: int = 4
+    """Batches of windows that the prediction error is averaged over."""
+    windows: int = 64
+    """Windows per batch."""
+
+    def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
+        return latent_statistics(policy, observations)
+
+    def parts(self, probe: Probe, learned: Learned) -> dict[str, float]:
+        action = action_distance(probe, learned, self.batches, self.windows)
+        return {"action": action, "latent": latent_distance(probe, learned)}
+
+    def distances(self, parts: Sequence[Mapping[str, float]]) -> tuple[list[float], float]:
+        actions, latents = ([scores[name] for scores in parts] for name in ("action", "latent"))
+        if len(parts) == 1:
+            direct = self.alpha * actions[0] / self.action_threshold
+            return [direct + (1 - self.alpha) * latents[0] / self.latent_threshold], 1.0
+        pairs = zip(spread(actions), spread(latents), strict=True)
+        return [self.alpha * action + (1 - self.alpha) * latent for action, latent in pairs], self.threshold
+
+
+@dataclass(frozen=True)
+class ReplayAffinity(Affinity):
+    """How differently the observations themselves are distributed, whatever the policy does with them (section 3.5)."""
+
+    def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
+        return {"observations": observations}
+
+    def parts(self, probe: Probe, learned: Learned) -> dict[str, float]:
+        return {"replay": replay_distance(learned.kept["observations"], probe.observations)}
+
+
+@torch.no_grad()
+def action_distance(probe: Probe, learned: Learned, batches: int, count: int) -> float:
+    """The learned policy's loss on the new task's windows, under the learned task's normaliser."""
+    windows = probe.windows(learned.policy.normaliser)
+    rng = numpy_stream(probe.seed, "action affinity")
+    losses = [learned.policy.net.loss(windows.sample(count, rng)) for _ in range(batches)]
+    return float(torch.stack(losses).mean())
+
+
+@torch.no_grad()
+def latent_statistics(policy: Policy, observations: Tensor) -> dict[str, Tensor]:
+    """Mean and variance of every latent dimension over these observations."""
+    latents = policy.net.encoder(policy.normaliser(observations.to(policy.device))).double()
+    variance = latents.var(dim=0, unbiased=False).clamp(min=SMALLEST_VARIANCE)
+    return {"mean": latents.mean(dim=0).cpu(), "variance": variance.cpu()}
+
+
+def latent_distance(probe: Probe, learned: Learned) -> float:
+    """The new task's latents under the learned task's encoder, against those kept of the learned task."""
+    new = latent_statistics(learned.policy, probe.observations)
+    return symmetric_kl(new["mean"], new["variance"], learned.kept["mean"], learned.kept["variance"])
+
+
+def symmetric_kl(mean: Tensor, variance: Tensor, other_mean: Tensor, other_variance: Tensor) -> float:
+    """The mean of both KL divergences between two diagonal Gaussians, summed over dimensions."""
+    gap = (mean - other_mean) ** 2
+    terms = (variance + gap) / other_variance + (other_variance + gap) / variance - 2  # the logarithms cancel
+    return float(terms.sum() / 4)
+
+
+def replay_distance(learned: Tensor, new: Tensor) -> float:
+    """The mean KL divergence between observations paired by index, each made a distribution by softmax."""
+    pairs = min(len(learned), len(new))
+    source, incoming = (torch.log_softmax(_flat(memory[:pairs]), dim=1) for memory in (learned, new))
+    return float((source.exp() * (source - incoming)).sum(dim=1).mean())
+
+
+def _flat(observations: Tensor) -> Tensor:
+    scale = 255.0 if observations.dtype == torch.uint8 else 1.0
+    return observations.flatten(1).double() / scale
+
+
+def spread(scores: Sequence[float]) -> list[float]:
+    """The scores from 0 for the least to 1 for the greatest; all 0 where they are equal."""
+    low, high = min(scores), max(scores)
+    return [(score - low) / (high - low) if high > low else 0.0 for score in scores]

@@ -1,0 +1,85 @@
+"""Files that are whole or not there: written aside, flushed, then renamed."""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from holdfast.errors import Mistake
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replaces a file as a whole; whatever goes wrong, the file that was there stays."""
+    aside = path.with_name(f"{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with aside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as problem:
+        aside.unlink(missing_ok=True)
+        raise _explained(problem, path) from problem
+
+
+def append_line(path: Path, line: str) -> None:
+    """Adds one line to a log."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    except OSError as problem:
+        raise _explained(problem, path) from problem
+
+
+def _explained(problem: OSError, path: Path) -> Exception:
+    if problem.errno in FULL:
+        return Mistake(f"no space is left to write {path}: free some and run the same command again, nothing is lost")
+    if isinstance(problem, PermissionError | NotADirectoryError | FileExistsError):
+        return Mistake(f"{path} cannot be written ({problem.strerror}): choose another folder")
+    return problem
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Plain data, indented."""
+    write_bytes(path, (json.dumps(record, indent=1) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """The plain data in a file."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise Mistake(f"{path} is missing") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
+        raise Mistake(f"{path} is damaged ({problem})") from problem
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Named tensors as safetensors; returns the hash of the file."""
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    write_bytes(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_tensors(path: Path, expected: str | None = None) -> dict[str, Tensor]:
+    """The tensors in a file, which must have the expected hash."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise Mistake(f"{path} is missing: bring it back, or delete the run folder and start again") from None
+    if expected is not None and hashlib.sha256(content).hexdigest() != expected:
+        raise Mistake(f"{path} was changed or cut off since it was written: bring it back from a copy")
+    try:
+        return load(content)
+    except SafetensorError as problem:
+        raise Mistake(f"{path} is damaged ({problem})") from problem

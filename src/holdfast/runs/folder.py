@@ -1,0 +1,213 @@
+"""The run folder: the record of a run, from which it is resumed and every table is made."""
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+import sys
+import time
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from holdfast.errors import Mistake
+from holdfast.evaluation.certificates import Certificate
+from holdfast.evaluation.matrix import Matrix
+from holdfast.learners.learner import Snapshot
+from holdfast.learners.plan import Plan
+from holdfast.runs.files import append_line, read_json, read_tensors, write_bytes, write_json, write_tensors
+
+MEMORY = "state/memory"
+LIBRARIES = ("holdfast", "torch", "numpy", "gymnasium", "safetensors", "ale-py", "panda-gym", "pybullet", "minari")
+
+
+class RunFolder:
+    """One folder, held by one process at a time; `with RunFolder(path, plan) as folder`."""
+
+    def __init__(self, path: str | Path, plan: Plan | None = None) -> None:
+        self.path = Path(path)
+        if plan is not None:
+            self._begin(plan)
+        elif not (self.path / "config.json").exists():
+            raise Mistake(f"{self.path} is not a run folder: it has no config.json")
+        self.record = read_json(self.path / "config.json")
+        self.index: dict[str, Any] = self._read("weights/index.json", {"stages": []})
+
+    def _begin(self, plan: Plan) -> None:
+        config = json.loads(json.dumps(asdict(plan)))
+        found = self._read("config.json", None)
+        if found is None:
+            if self.path.exists() and any(self.path.iterdir()):
+                raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
+            write_json(self.path / "config.json", {"config": config, "datasets": {}, **surroundings()})
+        elif difference := first_difference(found["config"], config):
+            name, old, new = difference
+            raise Mistake(f"{self.path} is a run with {name} = {old}, not {new}: choose another --out or delete it")
+
+    def __enter__(self) -> Self:
+        self.lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self.lock)
+            raise Mistake(f"another process is working in {self.path}: wait for it, or choose another --out") from None
+        self._mend_events()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.lock)  # the lock goes with it, as it does when the process dies
+
+    def _read(self, name: str, otherwise: Any) -> Any:
+        path = self.path / name
+        return read_json(path) if path.exists() else otherwise
+
+    # What happened
+
+    def event(self, kind: str, **data: Any) -> None:
+        """Appends to events.jsonl."""
+        append_line(self.path / "events.jsonl", json.dumps({"time": round(time.time(), 3), "kind": kind, **data}))
+
+    def _mend_events(self) -> None:
+        """Cuts off a last line that was being written when the process died."""
+        path = self.path / "events.jsonl"
+        if path.exists() and not (content := path.read_bytes()).endswith(b"\n") and content:
+            write_bytes(path, content[: content.rfind(b"\n") + 1])
+
+    def events(self) -> list[dict[str, Any]]:
+        """What happened, without what an interruption undid."""
+        path = self.path / "events.jsonl"
+        kept: list[dict[str, Any]] = []
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+            event = json.loads(line)
+            if event["kind"] == "resume":
+                kept = [old for old in kept if not _undone(old, event)]
+            kept.append(event)
+        return kept
+
+    def check_data(self, task: str, fingerprint: str) -> None:
+        """Keeps the fingerprint of a task's data, and raises if the run began with other data."""
+        known = self.record["datasets"].setdefault(task, fingerprint)
+        if known != fingerprint:
+            raise Mistake(f"the data of {task} changed since {self.path} was begun: choose another --out")
+        write_json(self.path / "config.json", self.record)
+
+    # What was learned
+
+    @property
+    def learned(self) -> int:
+        """How many tasks are learned and kept."""
+        return len(self.index["stages"])
+
+    def commit(self, snapshot: Snapshot, newest_only: bool) -> None:
+        """Keeps what was learned by a stage; the new index makes it valid, all of it at once."""
+        stage, before = self.learned, self.index["stages"][-1]["files"] if self.index["stages"] else {}
+        files = {}
+        named = {f"weights/{name}": tensors for name, tensors in snapshot.weights.items()}
+        if snapshot.memory:
+            named[MEMORY] = snapshot.memory
+        for name, tensors in named.items():
+            path = f"{name}.{stage}.safetensors"
+            digest = write_tensors(self.path / path, tensors)
+            if name in before and before[name]["sha256"] == digest:  # as it was: one file serves both stages
+                (self.path / path).unlink()
+                files[name] = before[name]
+            else:
+                files[name] = {"path": path, "sha256": digest}
+        stages = self.index["stages"]
+        if newest_only:
+            stages = [{**old, "files": {}, "notes": {}} for old in stages]
+        self._write_index([*stages, {"files": files, "notes": snapshot.notes, "bytes": snapshot.bytes()}])
+        write_json(self.path / "routes.json", snapshot.notes.get("routes", []))
+
+    def complete(self) -> None:
+        """Gives up what only learning on needs."""
+        kept = [
+            {**stage, "files": {name: file for name, file in stage["files"].items() if name != MEMORY}}
+            for stage in self.index["stages"]
+        ]
+        if kept != self.index["stages"] or (self.path / "state").exists():
+            self._write_index(kept)
+            shutil.rmtree(self.path / "state", ignore_errors=True)
+
+    def _write_index(self, stages: list[dict[str, Any]]) -> None:
+        self.index = {"stages": stages}
+        write_json(self.path / "weights/index.json", self.index)
+        self._forget_unused()
+
+    def _forget_unused(self) -> None:
+        used = {file["path"] for stage in self.index["stages"] for file in stage["files"].values()}
+        for path in [*self.path.glob("weights/*"), *self.path.glob("state/*")]:
+            if path.name != "index.json" and str(path.relative_to(self.path)) not in used:
+                path.unlink()
+
+    def snapshot(self, stage: int) -> Snapshot:
+        """What was learned by a stage; where only the newest is kept, that serves every stage."""
+        entry = self.index["stages"][stage]
+        entry = entry if entry["files"] else self.index["stages"][-1]
+        files = entry["files"].items()
+        tensors = {name: read_tensors(self.path / file["path"], file["sha256"]) for name, file in files}
+        memory = tensors.pop(MEMORY, {})
+        weights = {name.removeprefix("weights/"): found for name, found in tensors.items()}
+        return Snapshot(weights, memory, entry["notes"])
+
+    def bytes(self, stage: int) -> dict[str, int]:
+        """What keeping the learner cost after a stage."""
+        return self.index["stages"][stage]["bytes"]
+
+    # What it is worth
+
+    def read_matrix(self) -> Matrix | None:
+        """The results so far."""
+        record = self._read("matrix.json", None)
+        return None if record is None else Matrix.from_json(record)
+
+    def write_matrix(self, matrix: Matrix) -> None:
+        """Keeps the results so far."""
+        write_json(self.path / "matrix.json", matrix.to_json())
+
+    def read_routes(self) -> list[dict[str, Any]]:
+        """Why each task is in its copy."""
+        return self._read("routes.json", [])
+
+    def read_certificates(self) -> list[Certificate]:
+        """The certificates so far."""
+        return [Certificate(**record) for record in self._read("certificates.json", [])]
+
+    def write_certificates(self, certificates: list[Certificate]) -> None:
+        """Keeps the certificates so far."""
+        write_json(self.path / "certificates.json", [asdict(certificate) for certificate in certificates])
+
+
+def _undone(event: dict[str, Any], resume: dict[str, Any]) -> bool:
+    """Whether an event came after the point that a resumed run went back to."""
+    stage, step = event.get("stage", -1), event.get("step", 0)
+    return stage > resume["stage"] or (stage == resume["stage"] and (event["kind"] != "train" or step > resume["step"]))
+
+
+def first_difference(old: Any, new: Any, name: str = "") -> tuple[str, Any, Any] | None:
+    """The first setting in which two configs differ: its name and both values."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            path = f"{name}.{key}" if name and name != "config" else key
+            if found := first_difference(old.get(key), new.get(key), path):
+                return found
+        return None
+    return None if old == new else (name, old, new)
+
+
+def surroundings() -> dict[str, Any]:
+    """Versions and hardware, for whoever wants to repeat the run."""
+    versions = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            versions[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    hardware = {"processor": platform.machine(), "cores": os.cpu_count(), "accelerator": accelerator}
+    command = " ".join(["holdfast", *sys.argv[1:]]) if Path(sys.argv[0]).name == "holdfast" else None
+    return {"versions": versions, "hardware": hardware, "threads": torch.get_num_threads(), "command": command}

@@ -1,0 +1,153 @@
+"""A run: learn each task, certify and evaluate all so far, keep."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from holdfast.errors import Mistake
+from holdfast.evaluation.certificates import Certificate, fingerprint
+from holdfast.evaluation.matrix import Matrix, reference
+from holdfast.evaluation.rollouts import evaluate
+from holdfast.learners.configure import learner_for, read_plan, suite_for
+from holdfast.learners.learner import Learner
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.recorder import Board, FolderRecorder, Screen
+from holdfast.suites.task import Suite
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is carried out; none of this changes what is learned."""
+
+    evaluate: bool = True
+    """Evaluate after every task; without, `holdfast evaluate` does it later."""
+    re_evaluate: bool = False
+    """Play every episode again, also where policy and episodes are the same to the bit as a stage before."""
+    full_matrix: bool = False
+    """Evaluate tasks that are not learned yet as well; such entries are in no metric."""
+    single: Path | None = None
+    """A run of the learner `single` to measure forward transfer against."""
+    save_every: float = 30.0
+    """Seconds after which a running fit is saved."""
+    tensorboard: bool = find_spec("tensorboard") is not None
+    """Write TensorBoard event files; by default where tensorboard is installed."""
+
+
+DEFAULT = Options()
+
+
+def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEFAULT) -> Matrix:
+    """Learns the suite's tasks in order and returns the results; interrupted, the same call goes on."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(RunFolder(path, learner.plan))
+        screen = stack.enter_context(Screen())
+        board = stack.enter_context(Board(folder)) if options.tensorboard else None
+        record = Record(folder, suite, learner, screen, options)
+        for stage, task in enumerate(suite.tasks):
+            if stage == folder.learned:
+                record.bring_learner_to(stage - 1)
+                folder.check_data(task.name, task.dataset.fingerprint)
+                learner.learn(task, FolderRecorder(folder, screen, stage, task.name, options.save_every, board))
+                folder.commit(learner.snapshot(), newest_only=learner.retains)
+            record.certify(stage)
+            if options.evaluate:
+                record.evaluate(stage)
+        folder.complete()
+        return record.matrix
+
+
+class Record:
+    """Certificates and results of a run, stage by stage, as they are on disk."""
+
+    def __init__(self, folder: RunFolder, suite: Suite, learner: Learner, screen: Screen, options: Options) -> None:
+        self.folder, self.suite, self.learner, self.screen, self.options = folder, suite, learner, screen, options
+        self.certificates = folder.read_certificates()
+        self.matrix = folder.read_matrix() or empty_matrix(suite, learner)
+        self.protocol = learner.plan.protocol
+        if options.single:
+            self.matrix.single = single_results(options.single, suite.names)
+
+    def bring_learner_to(self, stage: int) -> None:
+        """The learner as it was after a stage; one that retains may know later tasks as well."""
+        known = len(self.learner.learned) - 1
+        if stage >= 0 and known != stage and not (self.learner.retains and known > stage):
+            self.learner.restore(self.folder.snapshot(stage))
+
+    def certify(self, stage: int) -> None:
+        """Fingerprints every task learned so far."""
+        names = self.suite.names[: stage + 1]
+        if {(stage, name) for name in names} <= {(found.stage, found.task) for found in self.certificates}:
+            return
+        self.bring_learner_to(stage)
+        kept = [found for found in self.certificates if found.stage != stage]
+        self.certificates = kept + [Certificate(stage, name, fingerprint(self.learner.policy(name))) for name in names]
+        self.folder.write_certificates(self.certificates)
+        self.folder.event("certify", stage=stage, tasks=self._fingerprints(stage))
+
+    def evaluate(self, stage: int) -> None:
+        """Plays every task learned so far, or carries a result over where nothing changed since it was played."""
+        wanted = len(self.suite.tasks) if self.options.full_matrix else stage + 1
+        for index, task in enumerate(self.suite.tasks[:wanted]):
+            if self.matrix.returns[stage][index] is not None and not self.options.re_evaluate:
+                continue
+            origin = self._unchanged_since(stage, index)
+            if origin is None:
+                self.bring_learner_to(stage)
+                result = evaluate(self.learner.policy(task.name, known=stage + 1), task, self.protocol)
+                self.matrix.record(stage, index, result)
+            else:
+                self.matrix.carry(stage, index, origin)
+            mean = float(np.mean(self.matrix.returns[stage][index]))
+            self.folder.event("evaluate", stage=stage, task=task.name, mean=mean, carried=origin)
+            self.screen.show(f"evaluate after {self.suite.names[stage]}", index + 1, wanted, f"{task.name} {mean:.4g}")
+            self._keep(stage)
+
+    def _keep(self, stage: int) -> None:
+        matrix, learner = self.matrix, self.learner
+        matrix.copies, matrix.accounts = learner.copies, learner.accounts()
+        matrix.task_copy = {name: learner.task_copy(name) for name in learner.learned}
+        matrix.bytes = self.folder.bytes(stage)
+        self.folder.write_matrix(matrix)
+
+    def _unchanged_since(self, stage: int, index: int) -> int | None:
+        """The first stage whose result on a task also holds after this one: same policy, same episodes."""
+        if self.options.re_evaluate or index > stage:
+            return None
+        task = self.suite.names[index]
+        now = self._fingerprints(stage)[task]
+        same = [old for old in range(index, stage) if self._fingerprints(old)[task] == now]
+        return next((old for old in same if self.matrix.returns[old][index] is not None), None)
+
+    def _fingerprints(self, stage: int) -> dict[str, str]:
+        return {found.task: found.fingerprint for found in self.certificates if found.stage == stage}
+
+
+def empty_matrix(suite: Suite, learner: Learner) -> Matrix:
+    """The matrix of a run that has no results yet."""
+    plan, targets = learner.plan, [task.target for task in suite.tasks]
+    return Matrix(
+        plan.suite, plan.learner, plan.preset, plan.seed, plan.budget, asdict(plan.protocol), suite.names, targets
+    )
+
+
+def single_results(path: Path, tasks: Sequence[str]) -> list[float]:
+    """What each task reached in a run of the learner `single`."""
+    matrix = RunFolder(path).read_matrix()
+    if matrix is None or matrix.learner != "single":
+        raise Mistake(f"{path} is not an evaluated run of the learner single")
+    return reference(matrix, tasks)
+
+
+def reopen(path: str | Path, device: str = "auto") -> tuple[Suite, Learner]:
+    """The suite and the learner of a run folder, the learner as its last task left it."""
+    folder = RunFolder(path)
+    plan = read_plan(folder.record["config"])
+    suite = suite_for(plan)
+    learner = learner_for(plan, suite, device)
+    if folder.learned:
+        learner.restore(folder.snapshot(folder.learned - 1))
+    return suite, learner

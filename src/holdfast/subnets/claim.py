@@ -1,0 +1,113 @@
+"""How a task gets its subnetwork: what it may select while it learns, and what it owns once it has learned."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from holdfast.data.normaliser import Normaliser
+from holdfast.errors import Mistake
+from holdfast.nets.transformer import DecisionTransformer
+from holdfast.subnets.copies import Copy, Outside, Subnetwork
+from holdfast.subnets.layout import Layout
+from holdfast.subnets.masked import Masked
+from holdfast.subnets.quantise import quantise
+from holdfast.subnets.selection import entries
+
+
+@dataclass(frozen=True)
+class SubnetConfig:
+    """How sparse subnetworks are formed."""
+
+    keep: float = 0.33
+    """Share of the feasible entries that a task selects in every tensor (rho)."""
+    schedule: Literal["constant", "equal_remaining"] = "constant"
+    """Constant: `keep` for every task. equal_remaining: what is free, in equal shares for the tasks still to come."""
+    reuse: bool = True
+    """Whether a task may select entries that earlier tasks own (they stay frozen)."""
+    exclude: tuple[str, ...] = ("timestep",)
+    """Modules without masks."""
+    outside: Outside = "private"
+    """Parameters without masks: each task has its own, or frozen after a copy's first task, or shared (this leaks)."""
+    warm_start: float = 2.0
+    """Scores start at this times the source's mask (lambda); 0 draws them anew even where there is a source."""
+    noise: float = 0.02
+    """Standard deviation of the noise added to warm-started scores."""
+    quantise_bits: int = 0
+    """Newly claimed weights are moved to 2**bits values per tensor; 0 leaves them as they are."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.keep <= 1:
+            raise Mistake(f"subnets.keep must be over 0 and at most 1, got {self.keep}")
+        if not 0 <= self.quantise_bits <= 8:
+            raise Mistake(f"subnets.quantise_bits must lie in 0..8, got {self.quantise_bits}")
+
+
+def selected_counts(config: SubnetConfig, layout: Layout, occupied: Tensor, feasible: Tensor, left: int) -> list[int]:
+    """How many entries of each tensor a task selects when `left` tasks, itself included, are still to come."""
+    counts = []
+    for taken, possible in layout.pieces(occupied, feasible):
+        if config.schedule == "constant":
+            counts.append(entries(config.keep, int(possible.sum())))
+        else:
+            counts.append(min(entries(Fraction(1, left), int((~taken).sum())), int(possible.sum())))
+    return counts
+
+
+def draw_scores(layout: Layout, generator: torch.Generator) -> Tensor:
+    """Fresh scores, uniform as kaiming (a = sqrt 5) would draw the weights they stand for."""
+    scores = []
+    for shape in layout.shapes:
+        bound = (prod(shape[1:]) if len(shape) > 1 else shape[0]) ** -0.5  # one over the root of the fan-in
+        scores.append(torch.empty(prod(shape)).uniform_(-bound, bound, generator=generator))
+    return torch.cat(scores)
+
+
+def begin(
+    config: SubnetConfig,
+    net: DecisionTransformer,
+    layout: Layout,
+    copy: Copy,
+    earlier: Sequence[Subnetwork],
+    source: Subnetwork | None,
+    left: int,
+    generator: torch.Generator,
+) -> Masked:
+    """The network that a new task trains in a copy which holds the subnetworks `earlier`, starting from `source`."""
+    feasible = torch.ones_like(copy.occupied) if config.reuse else ~copy.occupied
+    if not feasible.any():
+        raise Mistake("no free weight is left in this copy: allow reuse, lower subnets.keep or use equal_remaining")
+    if source is not None and config.warm_start > 0:
+        noise = torch.empty(layout.total).normal_(0, config.noise, generator=generator)
+        scores = config.warm_start * source.mask + noise
+    else:
+        scores = draw_scores(layout, generator)
+    start = source or (earlier[-1] if earlier else None)  # whose private parameters the new ones start from
+    return Masked(
+        net,
+        layout,
+        weights=copy.weights,
+        occupied=copy.occupied,
+        feasible=feasible,
+        counts=selected_counts(config, layout, copy.occupied, feasible, left),
+        scores=scores,
+        outside=(start.private if start else {}) or copy.outside or layout.outside(dict(net.named_parameters())),
+        train_outside=not (config.outside == "frozen" and earlier),
+    )
+
+
+def claim(config: SubnetConfig, masked: Masked, index: int, normaliser: Normaliser) -> tuple[Copy, Subnetwork]:
+    """The copy with the task's weights frozen into it, and the task's subnetwork in that copy."""
+    layout = masked.layout
+    mask, values, occupied = (tensor.detach().cpu() for tensor in (masked.mask(), masked.values(), masked.occupied))
+    new = mask & ~occupied
+    if config.quantise_bits:
+        values = quantise(values, new, layout, config.quantise_bits)
+    trained = dict(zip(masked.outside_names, (tensor.detach().cpu().clone() for tensor in masked.outside), strict=True))
+    private, outside = (trained, {}) if config.outside == "private" else ({}, trained)
+    subnetwork = Subnetwork(index, mask, int(new.sum()), private, normaliser)
+    return Copy(values, occupied | mask, outside), subnetwork

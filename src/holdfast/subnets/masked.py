@@ -1,0 +1,78 @@
+"""A network seen through the mask of the task that is being learned: only scores and free weights can move."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from holdfast.data.windows import Batch
+from holdfast.nets.transformer import DecisionTransformer
+from holdfast.subnets.layout import Layout
+from holdfast.subnets.selection import largest
+
+
+class StraightThrough(torch.autograd.Function):
+    """Exactly 0/1 forward; backward, the mask's gradient goes to the magnitude of the score it was chosen by."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, mask: Tensor) -> Tensor:
+        ctx.save_for_backward(scores)
+        return mask.to(scores.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (scores,) = ctx.saved_tensors
+        return gradient * scores.sign(), None
+
+
+class Masked(nn.Module):
+    """What `fit` trains for a sparse learner.
+
+    `frozen` holds what earlier tasks own. It is a buffer, so no gradient, momentum or weight decay can reach it.
+    """
+
+    frozen: Tensor  # (P,)
+    occupied: Tensor  # (P,) bool
+    feasible: Tensor  # (P,) bool, the entries this task may select
+
+    def __init__(
+        self,
+        net: DecisionTransformer,
+        layout: Layout,
+        *,
+        weights: Tensor,
+        occupied: Tensor,
+        feasible: Tensor,
+        counts: list[int],
+        scores: Tensor,
+        outside: dict[str, Tensor],
+        train_outside: bool,
+    ) -> None:
+        super().__init__()
+        self.net, self.layout, self.counts = net.requires_grad_(False), layout, counts
+        self.register_buffer("frozen", weights)
+        self.register_buffer("occupied", occupied)
+        self.register_buffer("feasible", feasible)
+        self.free, self.scores = nn.Parameter(weights.clone()), nn.Parameter(scores)
+        self.outside_names = list(outside)
+        self.outside = nn.ParameterList(
+            nn.Parameter(tensor.clone(), requires_grad=train_outside) for tensor in outside.values()
+        )
+
+    @torch.no_grad()
+    def mask(self) -> Tensor:
+        """The k largest scores by magnitude among the feasible entries of each tensor, (P,) bool."""
+        magnitudes = self.scores.abs().masked_fill(~self.feasible, -1.0)
+        pieces = zip(self.layout.pieces(magnitudes), self.counts, strict=True)
+        return torch.cat([largest(values, k) for (values,), k in pieces])
+
+    def values(self) -> Tensor:
+        """All weights of the copy as this task sees them: the frozen ones where a task owns them, (P,)."""
+        return torch.where(self.occupied, self.frozen, self.free)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """What training makes small."""
+        effective = self.values() * StraightThrough.apply(self.scores, self.mask())
+        tensors = self.layout.split(effective) | dict(zip(self.outside_names, self.outside, strict=True))
+        return self.net.head.loss(functional_call(self.net, tensors, (batch,)), batch)

@@ -1,0 +1,25 @@
+"""Few values instead of many: newly claimed weights moved to the centres of a codebook, before they are frozen."""
+
+import torch
+from torch import Tensor
+
+from holdfast.subnets.layout import Layout
+
+
+def quantise(values: Tensor, new: Tensor, layout: Layout, bits: int, rounds: int = 25) -> Tensor:
+    """The values with each tensor's new ones moved to the nearest of 2**bits centres (k-means, from quantiles)."""
+    return torch.cat([_to_centres(piece, chosen, 2**bits, rounds) for piece, chosen in layout.pieces(values, new)])
+
+
+def _to_centres(values: Tensor, chosen: Tensor, count: int, rounds: int) -> Tensor:
+    points = values[chosen]
+    if len(torch.unique(points)) <= count:
+        return values
+    centres = torch.quantile(points.double(), torch.linspace(0, 1, count, dtype=torch.float64)).float()
+    for _ in range(rounds):
+        nearest = torch.bucketize(points, (centres[1:] + centres[:-1]) / 2)
+        sums = torch.zeros(count, dtype=torch.float64).index_add_(0, nearest, points.double())
+        sizes = torch.bincount(nearest, minlength=count)
+        centres = torch.where(sizes > 0, (sums / sizes.clamp(min=1)).float(), centres).sort().values
+    nearest = torch.bucketize(points, (centres[1:] + centres[:-1]) / 2)
+    return values.masked_scatter(chosen, centres[nearest])

@@ -1,0 +1,77 @@
+"""Many episodes of one task, stepped together, from fixed seeds."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import gymnasium
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a policy is evaluated."""
+
+    name: str = "fixed-seeds"
+    """Its name in tables."""
+    episodes: int = 20
+    """Episodes per task, each from its own seed."""
+    first_seed: int = 1_000_000
+    """Seed of the first episode; the others count up from it."""
+
+    @property
+    def seeds(self) -> range:
+        """The start of each episode."""
+        return range(self.first_seed, self.first_seed + self.episodes)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of N episodes gives; entries of episodes that have ended mean nothing."""
+
+    observations: np.ndarray  # (N, *obs)
+    rewards: np.ndarray  # (N,)
+    ended: np.ndarray  # (N,) bool, terminated or truncated
+    succeeded: np.ndarray  # (N,) bool, where the task knows success
+
+
+class Environments(ABC):
+    """N episodes in lock-step; observations and actions are in the task's interface."""
+
+    @abstractmethod
+    def reset(self) -> np.ndarray:
+        """Starts all episodes, (N, *obs)."""
+
+    @abstractmethod
+    def step(self, actions: np.ndarray) -> Step:
+        """One step of every episode that has not ended."""
+
+    def close(self) -> None:  # noqa: B027  most simulators need no farewell
+        """Gives back what the simulators hold."""
+
+
+class InTurn(Environments):
+    """Gymnasium environments of this process, one after the other: right for simulators that cost microseconds."""
+
+    def __init__(self, make: Callable[[], gymnasium.Env], seeds: Sequence[int]) -> None:
+        self.environments = [make() for _ in seeds]
+        self.seeds = seeds
+
+    def reset(self) -> np.ndarray:
+        starts = [env.reset(seed=seed)[0] for env, seed in zip(self.environments, self.seeds, strict=True)]
+        self.last = Step(np.stack(starts), *(np.zeros(len(starts), dtype) for dtype in (float, bool, bool)))
+        return self.last.observations
+
+    def step(self, actions: np.ndarray) -> Step:
+        observations, rewards = self.last.observations.copy(), np.zeros(len(actions))
+        ended, succeeded = self.last.ended.copy(), self.last.succeeded.copy()
+        for i in np.flatnonzero(~self.last.ended):
+            observations[i], rewards[i], terminated, truncated, info = self.environments[i].step(actions[i])
+            ended[i] = terminated or truncated
+            succeeded[i] = bool(info.get("is_success", False))
+        self.last = Step(observations, rewards, ended, succeeded)
+        return self.last
+
+    def close(self) -> None:
+        for environment in self.environments:
+            environment.close()

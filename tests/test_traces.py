@@ -1,0 +1,134 @@
+"""A trace is the whole truth about an episode: replayed anywhere, it gives the recorded frames, rewards and end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ale_py")
+
+from holdfast.data.traces import BLOCK, Origin, Recording, Trace, checksums_of, emulators, load, replay, save
+from holdfast.experts.collect import first_steps, play
+
+ATARI5 = ("breakout", "alien", "atlantis", "boxing", "centipede")
+
+
+def recorded(game: str, noops: list[int], horizon: int) -> tuple[Recording, list[np.ndarray]]:
+    """Random play in two lanes, and the frames that its player saw, in the order of the episodes."""
+    origin = Origin(game, "random", horizon=horizon)
+    env = emulators(origin, 2, stack=4)
+    rng = np.random.default_rng(0)
+    seen: list[np.ndarray] = []
+
+    def act(frames: np.ndarray) -> np.ndarray:
+        seen.append(frames[:, -1].copy())
+        return rng.integers(env.single_action_space.n, size=len(frames))
+
+    takes = play(act, env, noops, seed=1, deadline=time.monotonic() + 60)
+    env.close()
+    assert all(take.complete for take in takes)
+    return Recording(origin, [take.trace() for take in takes]), seen
+
+
+@pytest.fixture(scope="module")
+def breakout() -> Recording:
+    return recorded("breakout", [0, 3, 30], horizon=250)[0]
+
+
+def trace_of(length: int = 3, **changes: object) -> Trace:
+    frames = np.zeros((length, 84, 84), np.uint8)
+    return replace(Trace(np.zeros(length, np.uint8), checksums_of(frames), score=0), **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("game", ATARI5)
+def test_a_replay_under_another_seed_shows_the_very_frames_that_the_player_saw(game: str) -> None:
+    recording, seen = recorded(game, [0, 5], horizon=120)
+    for replayed in replay(recording, lanes=1, seed=99):  # one lane: the second episode follows a restart
+        trace = recording.traces[replayed.episode]
+        expected = np.stack([frames[replayed.episode] for frames in seen[: len(trace)]])
+        np.testing.assert_array_equal(replayed.frames, expected)
+        assert replayed.rewards.sum() == trace.score
+
+
+def test_a_replay_gives_recorded_length_and_return_in_any_number_of_lanes(breakout: Recording) -> None:
+    for lanes in (2, 8):
+        replays = {replayed.episode: replayed for replayed in replay(breakout, lanes, seed=lanes)}
+        assert sorted(replays) == list(range(len(breakout.traces)))
+        assert [len(replays[i].rewards) for i in sorted(replays)] == [len(trace) for trace in breakout.traces]
+        assert [replays[i].rewards.sum() for i in sorted(replays)] == [trace.score for trace in breakout.traces]
+
+
+def test_a_no_op_start_is_part_of_the_actions(breakout: Recording) -> None:
+    assert [trace.noops for trace in breakout.traces] == [0, 3, 30]
+    assert not breakout.traces[2].actions[:30].any()
+    assert breakout.traces[2].actions[30:].any()
+
+
+def test_what_was_saved_is_loaded_to_the_bit(breakout: Recording, tmp_path: Path) -> None:
+    save(breakout, tmp_path / "one")
+    save(load(tmp_path / "one"), tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    loaded = load(tmp_path / "one")
+    assert loaded.origin == breakout.origin
+    for ours, theirs in zip(loaded.traces, breakout.traces, strict=True):
+        assert (ours.score, ours.noops) == (theirs.score, theirs.noops)
+        np.testing.assert_array_equal(ours.actions, theirs.actions)
+        np.testing.assert_array_equal(ours.checksums, theirs.checksums)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+
+
+def test_a_recording_without_episodes_is_saved_loaded_and_replayed(tmp_path: Path) -> None:
+    save(Recording(Origin("breakout", "nobody"), []), tmp_path / "none")
+    assert list(replay(load(tmp_path / "none"))) == []
+
+
+def tampered(recording: Recording, **changes: object) -> Recording:
+    return replace(recording, traces=[recording.traces[0], replace(recording.traces[1], **changes)])  # type: ignore[arg-type]
+
+
+def test_a_tampered_action_is_found_within_its_block(breakout: Recording) -> None:
+    actions = breakout.traces[1].actions.copy()
+    actions[5:40] = 2  # the paddle goes right
+    with pytest.raises(ValueError, match="breakout, episode 1: the frames of steps 0 to 99 are not the recorded ones"):
+        list(replay(tampered(breakout, actions=actions)))
+
+
+def test_a_tampered_checksum_names_its_block(breakout: Recording) -> None:
+    checksums = breakout.traces[1].checksums.copy()
+    checksums[1] ^= 1
+    first, last = BLOCK, min(2 * BLOCK, len(breakout.traces[1])) - 1
+    with pytest.raises(ValueError, match=f"breakout, episode 1: the frames of steps {first} to {last} are not"):
+        list(replay(tampered(breakout, checksums=checksums)))
+
+
+def test_a_tampered_return_or_length_names_the_step(breakout: Recording) -> None:
+    trace = breakout.traces[1]
+    end = len(trace) - 1
+    with pytest.raises(ValueError, match=f"breakout, episode 1: the return after step {end} is"):
+        list(replay(tampered(breakout, score=trace.score + 1)))
+    short = {"actions": trace.actions[:BLOCK], "checksums": trace.checksums[:1]}
+    with pytest.raises(ValueError, match="breakout, episode 1: the replay went on after step 99"):
+        list(replay(tampered(breakout, **short)))
+
+
+def test_a_trace_checks_itself_at_birth() -> None:
+    trace_of(3)
+    with pytest.raises(ValueError, match="at least one uint8 action"):
+        trace_of(3, actions=np.zeros(3))
+    with pytest.raises(ValueError, match="3 steps need 1 uint32 checksums"):
+        trace_of(3, checksums=np.zeros(2, np.uint32))
+    with pytest.raises(ValueError, match="the first 2 actions of a trace with 2 no-ops must be 0"):
+        trace_of(3, noops=2, actions=np.ones(3, np.uint8))
+    with pytest.raises(ValueError, match="longer than the horizon of 2"):
+        Recording(Origin("breakout", "nobody", horizon=2), [trace_of(3)])
+
+
+def test_the_first_traces_are_kept_while_they_fit() -> None:
+    traces = [trace_of(length) for length in (3, 4, 1)]
+    assert [len(trace) for trace in first_steps(traces, 7)] == [3, 4]
+    assert [len(trace) for trace in first_steps(traces, 6)] == [3]
+    assert first_steps([], 6) == []
