@@ -7,8 +7,8 @@ Performance = Sequence[Row]  # entries with j <= i count; others may be anything
 
 
 def norm_avg(final: Sequence[float], targets: Sequence[float]) -> float | None:
-    """The mean of 100 * P[N][j] / R*_j; none where a target is zero."""
-    if any(target == 0 for target in targets):
+    """The mean of 100 * P[N][j] / R*_j; none where a target is not positive, since a share of it says nothing."""
+    if any(target <= 0 for target in targets):
         return None
     return sum(100 * value / target for value, target in zip(final, targets, strict=True)) / len(targets)
 

@@ -23,7 +23,8 @@ def configure(
         if value not in known:
             raise Mistake(f"there is no {kind} {value!r}; there are {', '.join(known)}")
     found = found or suite(name)
-    plan = Plan(entry(learner).config, Protocol(), name, learner, preset, budget, seed)
+    order, size = tuple(found.names), found.transitions
+    plan = Plan(entry(learner).config, Protocol(), name, learner, preset, budget, seed, order, size)
     for settings in (found.presets.get(preset, {}), found.budgets.get(budget, {})):
         plan = apply(plan, settings)
     return plan
@@ -66,13 +67,12 @@ def learner(
 ) -> Learner:
     """A learner by name, with the settings that the suite has for it."""
     plan = configure(found.name, name, preset, budget, seed, found)
-    own = replace(plan, order=tuple(found.names), transitions=found.transitions)
-    return learner_for(own, found, device)
+    return learner_for(replace(plan, transitions=found.transitions), found, device)
 
 
-def read_plan(record: dict[str, Any]) -> Plan:
+def read_plan(record: dict[str, Any], found: Suite | None = None) -> Plan:
     """The plan that config.json records."""
-    plan = configure(record["suite"], record["learner"], record["preset"], record["budget"], record["seed"])
+    plan = configure(record["suite"], record["learner"], record["preset"], record["budget"], record["seed"], found)
     return _read(plan, record)
 
 

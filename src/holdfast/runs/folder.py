@@ -30,9 +30,10 @@ class RunFolder:
 
     def __init__(self, path: str | Path, plan: Plan | None = None) -> None:
         self.path = Path(path)
+        self.resumed = (self.path / "config.json").exists()
         if plan is not None:
             self._begin(plan)
-        elif not (self.path / "config.json").exists():
+        elif not self.resumed:
             raise Mistake(f"{self.path} is not a run folder: it has no config.json")
         self.record = read_json(self.path / "config.json")
         self.index: dict[str, Any] = self._read("weights/index.json", {"stages": []})
@@ -87,6 +88,17 @@ class RunFolder:
                 kept = [old for old in kept if not _undone(old, event)]
             kept.append(event)
         return kept
+
+    def begin_task(self, task: str) -> None:
+        """Notes that the next task is learned from here on, or again from where it was last saved."""
+        stage = self.learned
+        step = int(read_tensors(self.fit_state(stage))["done"]) if self.fit_state(stage).exists() else 0
+        self.event("resume" if self.resumed else "learn", stage=stage, task=task, step=step)
+        self.resumed = False
+
+    def fit_state(self, stage: int) -> Path:
+        """Where the state of an unfinished fit is kept."""
+        return self.path / "state" / f"fit.{stage}.safetensors"
 
     def check_data(self, task: str, fingerprint: str) -> None:
         """Keeps the fingerprint of a task's data, and raises if the run began with other data."""
@@ -184,8 +196,8 @@ class RunFolder:
 
 def _undone(event: dict[str, Any], resume: dict[str, Any]) -> bool:
     """Whether an event came after the point that a resumed run went back to."""
-    stage, step = event.get("stage", -1), event.get("step", 0)
-    return stage > resume["stage"] or (stage == resume["stage"] and (event["kind"] != "train" or step > resume["step"]))
+    kept = event["kind"] in ("train", "learn") and event["step"] <= resume["step"]
+    return event.get("stage") == resume["stage"] and not kept
 
 
 def first_difference(old: Any, new: Any, name: str = "") -> tuple[str, Any, Any] | None:

@@ -51,7 +51,7 @@ class FolderRecorder:
     ) -> None:
         self.folder, self.screen, self.stage, self.task = folder, screen, stage, task
         self.every, self.board, self.saved = every, board, time.monotonic()
-        self.state = folder.path / "state" / f"fit.{stage}.safetensors"
+        self.state = folder.fit_state(stage)
 
     def event(self, kind: str, **data: Any) -> None:
         self.folder.event(kind, **{"stage": self.stage, "task": self.task, **data})
@@ -62,11 +62,7 @@ class FolderRecorder:
         self.screen.show(f"learn {self.task}", done, total, f"loss {loss:.4g}")
 
     def resume(self) -> dict[str, Tensor] | None:
-        if not self.state.exists():
-            return None
-        tensors = read_tensors(self.state)
-        self.folder.event("resume", stage=self.stage, task=self.task, step=int(tensors["done"]))
-        return tensors
+        return read_tensors(self.state) if self.state.exists() else None
 
     def due(self) -> bool:
         return time.monotonic() - self.saved >= self.every

@@ -51,6 +51,7 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
             if stage == folder.learned:
                 record.bring_learner_to(stage - 1)
                 folder.check_data(task.name, task.dataset.fingerprint)
+                folder.begin_task(task.name)
                 learner.learn(task, FolderRecorder(folder, screen, stage, task.name, options.save_every, board))
                 folder.commit(learner.snapshot(), newest_only=learner.retains)
             record.certify(stage)
@@ -142,11 +143,11 @@ def single_results(path: Path, tasks: Sequence[str]) -> list[float]:
     return reference(matrix, tasks)
 
 
-def reopen(path: str | Path, device: str = "auto") -> tuple[Suite, Learner]:
+def reopen(path: str | Path, device: str = "auto", suite: Suite | None = None) -> tuple[Suite, Learner]:
     """The suite and the learner of a run folder, the learner as its last task left it."""
     folder = RunFolder(path)
-    plan = read_plan(folder.record["config"])
-    suite = suite_for(plan)
+    plan = read_plan(folder.record["config"], suite)
+    suite = suite or suite_for(plan)
     learner = learner_for(plan, suite, device)
     if folder.learned:
         learner.restore(folder.snapshot(folder.learned - 1))

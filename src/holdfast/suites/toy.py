@@ -141,8 +141,6 @@ PRESET = {
     "fit.batch": 32,
     "subnets.warm_start": 0.3,
     "ewc:strength": 1e3,
-    "affinity-a:routing.threshold": 1.0,
-    "affinity-l:routing.threshold": 25.0,
 }
 BUDGETS = {
     "smoke": {"fit.steps": 60, "protocol.episodes": 8, "transitions": 1_000},
@@ -159,7 +157,8 @@ def toy(transitions: int | None = None) -> Suite:
         name: Rules(goal, Compass(Discrete(9 if name == "SouthEast" else 5, 9)), rail=False, ends=False)
         for name, goal in GOALS.items()
     }
-    preset = {**PRESET, "fit.return_scale": 20.0}
+    near = {"affinity-a:routing.threshold": 8.0, "affinity-l:routing.threshold": 150.0}
+    preset = {**PRESET, **near, "fit.return_scale": 20.0}
     tasks = tuple(task(name, rule, 20.0, size) for name, rule in rules.items())
     return Suite("toy", tasks, {"paper": preset}, BUDGETS, size)
 
@@ -171,6 +170,7 @@ def toy_continuous(transitions: int | None = None) -> Suite:
         name: Rules(goal, Glide(Continuous(1 if name == "NorthWest" else 2, 2)), rail=name == "NorthWest", ends=True)
         for name, goal in GOALS.items()
     }
-    preset = {**PRESET, "fit.return_scale": 10.0, "fit.sampling": "windows"}
+    near = {"affinity-a:routing.threshold": 1.0, "affinity-l:routing.threshold": 50.0}
+    preset = {**PRESET, **near, "fit.return_scale": 10.0, "fit.sampling": "windows"}
     tasks = tuple(task(name, rule, -0.2, size) for name, rule in rules.items())
     return Suite("toy-continuous", tasks, {"paper": preset}, BUDGETS, size)
