@@ -1,5 +1,5 @@
 """The one exception for what a user can put right."""
 
 
-class Mistake(ValueError):
+class Mistake(Exception):
     """One sentence that says what is wrong and what to do; the command line prints it without a traceback."""

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ def write_bytes(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         aside.replace(path)
     except OSError as problem:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink()
         raise _explained(problem, path) from problem
 
 

@@ -132,8 +132,8 @@ class RunFolder:
         stages = self.index["stages"]
         if newest_only:
             stages = [{**old, "files": {}, "notes": {}} for old in stages]
-        self._write_index([*stages, {"files": files, "notes": snapshot.notes, "bytes": snapshot.bytes()}])
         write_json(self.path / "routes.json", snapshot.notes.get("routes", []))
+        self._write_index([*stages, {"files": files, "notes": snapshot.notes, "bytes": snapshot.bytes()}])
 
     def complete(self) -> None:
         """Gives up what only learning on needs."""

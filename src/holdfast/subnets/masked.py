@@ -55,9 +55,9 @@ class Masked(nn.Module):
         self.register_buffer("occupied", occupied)
         self.register_buffer("feasible", feasible)
         self.free, self.scores = nn.Parameter(weights.clone()), nn.Parameter(scores)
-        self.outside_names = list(outside)
+        self.outside_names = sorted(outside)  # sums over parameters, as in clipping, depend on their order
         self.outside = nn.ParameterList(
-            nn.Parameter(tensor.clone(), requires_grad=train_outside) for tensor in outside.values()
+            nn.Parameter(outside[name].clone(), requires_grad=train_outside) for name in self.outside_names
         )
 
     @torch.no_grad()

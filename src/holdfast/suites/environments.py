@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import gymnasium
 import numpy as np
 
+from holdfast.errors import Mistake
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -18,6 +20,10 @@ class Protocol:
     """Episodes per task, each from its own seed."""
     first_seed: int = 1_000_000
     """Seed of the first episode; the others count up from it."""
+
+    def __post_init__(self) -> None:
+        if self.episodes < 1:
+            raise Mistake(f"protocol.episodes must be at least 1, got {self.episodes}")
 
     @property
     def seeds(self) -> range:

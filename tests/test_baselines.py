@@ -1,0 +1,194 @@
+"""The comparison methods do what their papers say, on models that a hand can solve."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from holdfast.data.windows import Mixture
+from holdfast.evaluation.rollouts import evaluate
+from holdfast.learners import learner
+from holdfast.learners.anchor import Anchor
+from holdfast.learners.ewc import fisher_information
+from holdfast.learners.fit import FitConfig, fit
+from holdfast.learners.recorder import Silent
+from holdfast.learners.si import Path
+from holdfast.suites import suite
+from holdfast.suites.environments import Protocol
+from tests.tiny import SPARSE, tiny_learner, tiny_suite
+
+
+class Parabola(nn.Module):
+    """loss = sum(c * (w - target)^2) / 2, with a curvature c that the batch brings: its gradient is c * (w - target)."""
+
+    def __init__(self, start: list[float], target: list[float]) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor(start))
+        self.target = torch.tensor(target)
+
+    def loss(self, batch: Any) -> torch.Tensor:
+        return (batch * (self.w - self.target) ** 2).sum() / 2
+
+
+class Curvatures:
+    """A source of batches 1, 2, 1, 2, ... of one curvature each."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def sample(self, count: int, rng: np.random.Generator) -> Any:
+        self.calls += 1
+        return torch.tensor([1.0, 2.0] if self.calls % 2 else [3.0, 4.0])
+
+
+def test_the_fisher_diagonal_by_hand():
+    # w - target = (2, -1). Gradients: (2, -2) and (6, -4). Mean of squares: (4 + 36) / 2, (4 + 16) / 2.
+    model = Parabola([3.0, 0.0], [1.0, 1.0])
+    fisher = fisher_information(model, Curvatures(), batches=2, size=1, seed=0)
+    assert fisher["w"].tolist() == [20.0, 10.0]
+    assert model.w.grad is None or not model.w.grad.any()
+
+
+def test_an_anchor_adds_the_gradient_of_its_penalty():
+    parameter = nn.Parameter(torch.tensor([3.0, -1.0]))
+    importances, anchors = (
+        [torch.tensor([2.0, 1.0]), torch.tensor([0.5, 4.0])],
+        [torch.tensor([1.0, 0.0]), torch.tensor([2.0, 2.0])],
+    )
+    penalty = sum(5.0 / 2 * (f * (parameter - a) ** 2).sum() for f, a in zip(importances, anchors, strict=True))
+    (expected,) = torch.autograd.grad(penalty, parameter)
+    pulled = sum(f * a for f, a in zip(importances, anchors, strict=True))
+    parameter.grad = torch.zeros(2)
+    Anchor(5.0, {"w": sum(importances)}, {"w": pulled}).on_gradients({"w": parameter})
+    assert torch.allclose(parameter.grad, expected)
+
+
+def test_the_path_integral_by_hand():
+    # One step each: gradient (2, -2), parameters move by (-0.5, 0.25): the integral is -(g * move) = (1, 0.5).
+    parameter = nn.Parameter(torch.tensor([3.0, 0.0]))
+    path = Path(Anchor(100.0, {"w": torch.ones(2)}, {"w": torch.zeros(2)}), {"w": parameter})
+    parameter.grad = torch.tensor([2.0, -2.0])
+    path.on_gradients({"w": parameter})
+    assert parameter.grad.tolist() == [302.0, -2.0]  # the pull is in the step, not in the integral
+    with torch.no_grad():
+        parameter += torch.tensor([-0.5, 0.25])
+    path.on_step({"w": parameter})
+    assert path.integral["w"].tolist() == [1.0, 0.5]
+    importance = path.importance({"w": parameter}, damping=0.25)["w"]
+    assert importance.tolist() == pytest.approx([1.0 / 0.5, 0.5 / (0.0625 + 0.25)])
+
+
+def test_the_path_integral_of_small_steps_is_the_loss_that_was_lost():
+    model = Parabola([3.0], [1.0])
+    path = Path(Anchor(0.0, {}, {}), {"w": model.w})
+
+    class One:
+        def sample(self, count: int, rng: np.random.Generator) -> Any:
+            return torch.tensor([1.0])
+
+    before = float(model.loss(torch.tensor([1.0])))
+    fit(model, One(), FitConfig(steps=2000, learning_rate=5e-4, weight_decay=0.0, clip=1e9), 0, Silent(), path)
+    after = float(model.loss(torch.tensor([1.0])))
+    assert float(path.integral["w"]) == pytest.approx(before - after, rel=0.01)
+
+
+def moved_by(name: str, **settings: Any) -> float:
+    """How far learning a second task moves the network."""
+    found = tiny_suite(tasks=2)
+    trained = tiny_learner(name, found, fit__steps=30, **settings)
+    trained.learn(found.tasks[0])
+    before = torch.cat([p.detach().flatten().clone() for p in trained.net.parameters()])
+    trained.learn(found.tasks[1])
+    return float((torch.cat([p.detach().flatten() for p in trained.net.parameters()]) - before).norm())
+
+
+@pytest.mark.parametrize("name", ["ewc", "si"])
+def test_a_strong_pull_holds_the_network_and_no_pull_is_naive(name):
+    assert moved_by(name, strength=0.0) == moved_by("naive")
+    assert moved_by(name, strength=1e8) < 0.8 * moved_by("naive")
+
+
+def test_ewc_over_the_last_task_forgets_the_anchors_before():
+    found = tiny_suite()
+    sums = {}
+    for over in ("all", "last"):
+        trained = tiny_learner("ewc", found, over=over)
+        for task in found.tasks:
+            trained.learn(task)
+        sums[over] = sum(float(t.sum()) for name, t in trained.memory.items() if name.startswith("importance/"))
+    assert sums["last"] < sums["all"]
+
+
+def test_cumulative_stores_all_trajectories_without_a_capacity():
+    found = tiny_suite()
+    trained = tiny_learner("cumulative", found)
+    for task in found.tasks:
+        trained.learn(task)
+    assert len(trained.memory["stored"]) == sum(len(task.dataset) for task in found.tasks)
+
+
+def test_a_reservoir_is_a_fair_sample_of_all_trajectories_seen():
+    found = suite("toy-continuous", transitions=600)
+    counts = np.zeros(len(found.tasks))
+    for seed in range(6):
+        trained = tiny_learner("cumulative", found, capacity=60, seed=seed)
+        for task in found.tasks:
+            trained._store(task, seed)
+            trained.learned.append(task.name)
+        stored = trained.memory["stored"]
+        assert len(stored) == 60
+        assert len({tuple(row) for row in stored.tolist()}) == 60
+        counts += np.bincount(stored[:, 0], minlength=len(found.tasks))
+    sizes = np.array([len(task.dataset) for task in found.tasks])
+    assert counts / counts.sum() == pytest.approx(sizes / sizes.sum(), abs=0.08)
+
+
+def test_cumulative_replays_with_each_tasks_own_normaliser():
+    found = tiny_suite()
+    trained = tiny_learner("cumulative", found)
+    trained.learn(found.tasks[0])
+    stored = trained.stored()[found.names[0]]
+    assert torch.equal(stored.observations, trained.windows(found.tasks[0], found.tasks[0].dataset).observations)
+    assert isinstance(Mixture(stored, [stored], 0.5), Mixture)
+
+
+def test_the_papers_treatment_neither_normalises_nor_masks_actions():
+    found = tiny_suite("toy-continuous", 3)
+    rail = found.tasks[2]
+    equal, paper = (
+        tiny_learner("naive", found, treatment=kind).windows(rail, rail.dataset) for kind in ("equal", "paper")
+    )
+    assert equal.active.tolist() == [1.0, 0.0]
+    assert paper.active.tolist() == [1.0, 1.0]
+    assert torch.equal(paper.observations, torch.as_tensor(rail.dataset.observations))
+    assert not torch.equal(equal.observations, paper.observations)
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, list[list[float]]]:
+    """Mean returns on toy, as in matrix.json, of learners trained well enough to tell them apart."""
+    found, protocol = suite("toy"), Protocol(episodes=20)
+    table: dict[str, list[list[float]]] = {}
+    for name in ["single", "naive", *SPARSE]:
+        trained = learner(name, found, seed=0, device="cpu")
+        table[name] = []
+        for stage, task in enumerate(found.tasks):
+            trained.learn(task)
+            table[name].append(
+                [evaluate(trained.policy(seen.name), seen, protocol).mean for seen in found.tasks[: stage + 1]]
+            )
+    return table
+
+
+def test_naive_forgets(results):
+    naive = results["naive"]
+    assert all(naive[-1][j] < 0.6 * naive[j][j] for j in range(3))
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_learners_forget_nothing_and_reach_what_a_dense_network_reaches_alone(results, name):
+    for j in range(4):
+        assert len({results[name][i][j] for i in range(j, 4)}) == 1
+    assert np.mean(results[name][-1]) >= 0.95 * np.mean(results["single"][-1])

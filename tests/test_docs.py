@@ -1,0 +1,123 @@
+"""The documentation does what it says: its code runs, its commands run, its links and code locations exist."""
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+from holdfast.cli import main
+from holdfast.learners import LEARNERS
+from holdfast.suites import SUITES
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+LOCATION = re.compile(r"`([a-z_]+(?:/[a-z_]+)*)\.py:([A-Za-z_][\w.]*)`")  # `learners/fit.py:fit`
+TEST = re.compile(r"`(test_\w+)`")
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    content: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    """The fenced blocks of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    found = BLOCK.finditer(text)
+    return [Block(match[1], match[2], text.count("\n", 0, match.start(2)) + 1) for match in found]
+
+
+def python_of(page: Path) -> str:
+    """The Python of a page as one file, every line at its number in the page."""
+    lines = [""] * page.read_text(encoding="utf-8").count("\n")
+    for block in blocks(page):
+        if block.language == "python":
+            content = block.content.splitlines()
+            lines[block.line - 1 : block.line - 1 + len(content)] = content
+    return "\n".join(lines)
+
+
+def commands(block: Block) -> list[list[str]]:
+    """The holdfast commands of a block, as words."""
+    lines = [line.removeprefix("$ ") for line in block.content.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("holdfast ")]
+
+
+def locations(page: Path) -> list[tuple[str, str]]:
+    """The code locations that a page names: module, and name in it."""
+    return [(match[1].replace("/", "."), match[2]) for match in LOCATION.finditer(page.read_text(encoding="utf-8"))]
+
+
+@pytest.fixture
+def _registries_as_they_were() -> Iterator[None]:
+    learners, suites = dict(LEARNERS), dict(SUITES)
+    yield
+    for registry, before in ((LEARNERS, learners), (SUITES, suites)):
+        registry.clear()
+        registry.update(before)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("_registries_as_they_were")
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = ModuleType("page")  # one namespace for all blocks of a page, with a file, where help texts are read from
+    module.__file__ = str(tmp_path / "page.py")
+    monkeypatch.setitem(sys.modules, "page", module)
+    code = {block: "\n" * (block.line - 1) + block.content for block in blocks(page)}  # at the page's own lines
+    Path(module.__file__).write_text(python_of(page), encoding="utf-8")
+    for block in blocks(page):
+        if block.language == "python":
+            exec(compile(code[block], module.__file__, "exec"), module.__dict__)
+        elif block.language in ("console", "sh"):
+            for words in commands(block):
+                main(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_relative_links_lead_to_files(page: Path) -> None:
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    targets = [target.split("#")[0] for target in LINK.findall(text) if "://" not in target]
+    missing = [target for target in targets if target and not (page.parent / target).exists()]
+    assert not missing, f"{page.name} links to {missing}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_code_locations_exist(page: Path) -> None:
+    for module, name in locations(page):
+        thing: object = import_module(f"holdfast.{module}")
+        for part in name.split("."):
+            assert hasattr(thing, part) or part in getattr(thing, "__annotations__", {}), (
+                f"{page.name} names {module}:{name}"
+            )
+            thing = getattr(thing, part, None)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_laws_that_a_page_names_are_tests(page: Path) -> None:
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
+    for name in TEST.findall(page.read_text(encoding="utf-8")):
+        assert f"def {name}(" in tests, f"{page.name} names {name}"
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_learner_has_a_page_that_says_where_it_stands_and_how_to_run_it(name: str) -> None:
+    page = ROOT / "docs" / "methods" / f"{name}.md"
+    assert page.exists(), f"docs/methods/{name}.md is missing"
+    assert locations(page), f"{page.name} names no code"
+    ran = [words for block in blocks(page) if block.language in ("console", "sh") for words in commands(block)]
+    assert any(words[:1] == ["run"] and name in words for words in ran), f"{page.name} does not run {name}"

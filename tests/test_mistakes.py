@@ -1,0 +1,318 @@
+"""A user's mistake gets one clear sentence and exit code 2, and damages nothing."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from holdfast.cli import main
+from holdfast.data.episodes import Dataset, Episode
+from holdfast.errors import Mistake
+from holdfast.learners import configure
+from holdfast.learners.learner import check_device
+from holdfast.runs.files import read_json, read_tensors, write_bytes, write_tensors
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.run import reopen, run
+from holdfast.suites import Suite, suite
+from holdfast.suites.interface import Continuous, Discrete, Interface
+from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
+
+GOOD = (np.zeros((3, 2)), np.zeros(3, int), np.zeros(3))
+
+
+def command(capsys, *words: str) -> str:
+    """What a command that must fail says."""
+    with pytest.raises(SystemExit) as stop:
+        main(list(words))
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("holdfast: ")
+    assert said.count("\n") == 1
+    assert "Traceback" not in said
+    return said
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 2])
+def test_values_that_are_not_finite_are_named(bad, place):
+    arrays = [array.astype(float).copy() for array in GOOD]
+    arrays[place][1] = bad
+    with pytest.raises(Mistake, match="must be finite, step 1 is not"):
+        Episode(*arrays)
+
+
+def test_episodes_must_have_steps_and_one_length():
+    with pytest.raises(Mistake, match="at least one step"):
+        Episode(np.zeros((0, 2)), np.zeros(0, int), np.zeros(0))
+    with pytest.raises(Mistake, match="one length"):
+        Episode(np.zeros((3, 2)), np.zeros(2, int), np.zeros(3))
+    with pytest.raises(Mistake, match="one number a step"):
+        Episode(np.zeros((3, 2)), np.zeros(3, int), np.zeros((3, 1)))
+
+
+def test_datasets_must_have_episodes_of_one_shape():
+    with pytest.raises(Mistake, match="at least one episode"):
+        Dataset.of([])
+    with pytest.raises(Mistake, match="one shape"):
+        Dataset.of([Episode(*GOOD), Episode(np.zeros((3, 4)), *GOOD[1:])])
+    with pytest.raises(Mistake, match="at least one step"):
+        Dataset(*GOOD, lengths=np.array([3, 0]))
+    with pytest.raises(Mistake, match="as many rows"):
+        Dataset(*GOOD, lengths=np.array([2]))
+
+
+@pytest.mark.parametrize(
+    ("interface", "said"),
+    [
+        (Interface((3,), Discrete(2, 2), 9), "observations must have shape"),
+        (Interface((2,), Discrete(2, 2), 2), "at most 2 steps"),
+        (Interface((2,), Continuous(1, 2), 9), "2 floats a step"),
+    ],
+)
+def test_data_of_another_interface_is_refused(interface, said):
+    with pytest.raises(Mistake, match=said):
+        interface.check(Dataset.of([Episode(*GOOD)]))
+
+
+def test_actions_out_of_range_are_refused():
+    with pytest.raises(Mistake, match=r"must lie in 0\.\.1, got 0\.\.2"):
+        Discrete(2, 4).check(np.array([0, 1, 2]))
+    with pytest.raises(Mistake, match="one integer"):
+        Discrete(2, 4).check(np.array([0.5]))
+    with pytest.raises(Mistake, match=r"\[-1, 1\]"):
+        Continuous(1, 1).check(np.array([[1.5]]))
+    with pytest.raises(Mistake, match="fit into"):
+        Discrete(5, 4)
+    with pytest.raises(Mistake, match="fit into"):
+        Continuous(5, 4)
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a b", "x" * 65, "a\x00b", "~"])
+def test_a_task_name_cannot_leave_its_folder(name):
+    with pytest.raises(Mistake, match="a task's name"):
+        replace(tiny_suite().tasks[0], name=name)
+
+
+def test_tasks_that_no_network_fits_are_no_suite():
+    toy, other = tiny_suite().tasks[0], tiny_suite("toy-continuous").tasks[1]
+    with pytest.raises(Mistake, match="no network fits"):
+        Suite("mixed", (toy, other))
+    with pytest.raises(Mistake, match="different names"):
+        Suite("twice", (toy, toy))
+    with pytest.raises(Mistake, match="has no tasks"):
+        Suite("empty", ())
+    with pytest.raises(Mistake, match="has no task 'Nowhere'"):
+        tiny_suite().ordered(["Nowhere"])
+
+
+def test_bad_data_of_a_task_is_named_and_leaves_the_learner_as_it_was(tmp_path):
+    good = tiny_suite()
+    bad = replace(good.tasks[1], load=lambda: Dataset.of([Episode(np.full((3, 4), np.nan), *GOOD[1:])]))
+    broken = replace(good, tasks=(good.tasks[0], bad, good.tasks[2]))
+    learner = tiny_learner("affinity-l", broken)
+    with pytest.raises(Mistake, match=f"the data of {bad.name} cannot be used"):
+        run(broken, learner, tmp_path / "run", QUIET)
+    assert learner.learned == good.names[:1]
+    run(good, tiny_learner("affinity-l", good), tmp_path / "run", QUIET)  # with good data it goes on
+    run(good, tiny_learner("affinity-l", good), tmp_path / "whole", QUIET)
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+def test_unknown_names_are_answered_with_the_known_ones(capsys):
+    assert "there are toy" in command(capsys, "run", "--suite", "nowhere")
+    assert "there are naive" in command(capsys, "run", "--learner", "nobody")
+    assert "there are smoke" in command(capsys, "run", "--budget", "endless")
+    assert "there are paper" in command(capsys, "run", "--preset", "none")
+    assert "no task 'Nowhere'" in command(capsys, "run", "--order", "Nowhere")
+    assert "there is no command 'walk'" in command(capsys, "walk")
+    with pytest.raises(Mistake, match="there is no suite"):
+        suite("nowhere")
+
+
+def test_a_folder_that_is_no_run_is_said_so(capsys, tmp_path):
+    assert "not a run folder" in command(capsys, "evaluate", str(tmp_path))
+    assert "not a run folder" in command(capsys, "show", str(tmp_path / "nothing"))
+    (tmp_path / "mine.txt").write_text("mine")
+    assert "not empty and not a run folder" in command(capsys, "run", "--budget", "smoke", "--out", str(tmp_path))
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_a_folder_of_another_config_is_left_alone(tmp_path):
+    found = tiny_suite()
+    run(found, tiny_learner("naive", found), tmp_path / "run", QUIET)
+    before = contents(tmp_path / "run")
+    with pytest.raises(Mistake, match=r"fit.steps = 12, not 13"):
+        run(found, tiny_learner("naive", found, fit__steps=13), tmp_path / "run", QUIET)
+    with pytest.raises(Mistake, match="seed = 0, not 1"):
+        run(found, tiny_learner("naive", found, seed=1), tmp_path / "run", QUIET)
+    assert contents(tmp_path / "run") == before
+
+
+def test_other_data_than_the_run_began_with_is_refused(tmp_path):
+    found = tiny_suite()
+    run(found, tiny_learner("naive", found), tmp_path / "run", replace(QUIET, evaluate=False))
+    record = json.loads((tmp_path / "run" / "config.json").read_text())
+    record["datasets"][found.names[0]] = "0" * 64
+    (tmp_path / "run" / "config.json").write_text(json.dumps(record))
+    for path in (tmp_path / "run" / "weights").glob("*"):
+        path.unlink()
+    with pytest.raises(Mistake, match="changed since"):
+        run(found, tiny_learner("naive", found), tmp_path / "run", QUIET)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("harm", [cut, flip, remove])
+@pytest.mark.parametrize("name", ["naive", "affinity-l"])
+def test_a_damaged_weights_file_is_named_and_never_used(name, harm, tmp_path):
+    found = tiny_suite()
+    run(found, tiny_learner(name, found), tmp_path / "run", QUIET)
+    victim = sorted((tmp_path / "run" / "weights").glob("*.safetensors"))[-1]
+    harm(victim)
+    with pytest.raises(Mistake, match=victim.name):
+        reopen(tmp_path / "run", suite=found)
+
+
+def test_a_damaged_record_is_named(tmp_path):
+    (tmp_path / "matrix.json").write_text('{"suite": ')
+    with pytest.raises(Mistake, match=r"matrix.json is damaged"):
+        read_json(tmp_path / "matrix.json")
+    (tmp_path / "x.safetensors").write_bytes(b"no tensors here")
+    with pytest.raises(Mistake, match=r"x.safetensors is damaged"):
+        read_tensors(tmp_path / "x.safetensors")
+
+
+def test_a_file_with_other_tensors_is_refused_even_if_it_is_whole(tmp_path):
+    digest = write_tensors(tmp_path / "a.safetensors", {"x": torch.zeros(3)})
+    save_file({"x": torch.ones(3)}, tmp_path / "a.safetensors")
+    with pytest.raises(Mistake, match="was changed"):
+        read_tensors(tmp_path / "a.safetensors", digest)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(number, tmp_path, monkeypatch):
+    path = tmp_path / "kept.json"
+    write_bytes(path, b"old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(Mistake, match="no space is left"):
+        write_bytes(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["kept.json"]
+
+
+CRAMPED = """
+import resource, signal, sys
+from holdfast.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+main(sys.argv[1:])
+"""
+
+
+def test_a_run_that_cannot_write_says_so_and_goes_on_when_it_can(tmp_path):
+    words = ["run", "--budget", "smoke", "--learner", "naive", "--fit.steps", "5", "--no-tensorboard"]
+    small = [sys.executable, "-c", CRAMPED, *words, "--out", str(tmp_path / "run")]
+    failed = subprocess.run(small, capture_output=True, text=True, check=False)
+    assert failed.returncode == 2
+    assert "no space is left" in failed.stderr
+    assert failed.stderr.count("\n") == 1
+    assert not list(tmp_path.rglob("*.part"))
+    main([*words, "--out", str(tmp_path / "run")])
+    main([*words, "--out", str(tmp_path / "whole")])
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+def test_a_place_that_cannot_be_written_is_said_so(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in command(capsys, "run", "--budget", "smoke", "--out", str(tmp_path / "file" / "run"))
+
+
+def test_settings_that_make_no_sense_are_refused_before_anything_is_written(capsys, tmp_path):
+    words = ["run", "--budget", "smoke", "--out", str(tmp_path / "run")]
+    for flag, value in (
+        ("--fit.steps", "0"),
+        ("--fit.learning-rate", "-1"),
+        ("--net.heads", "3"),
+        ("--subnets.keep", "0"),
+        ("--subnets.keep", "1.5"),
+        ("--routing.memory", "1"),
+        ("--subnets.quantise-bits", "9"),
+        ("--protocol.episodes", "0"),
+    ):
+        command(capsys, *words, flag, value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_that_explodes_is_said_so_and_nothing_of_it_is_kept(tmp_path):
+    found = tiny_suite()
+    learner = tiny_learner("tsn-core", found, fit__learning_rate=1e30)
+    with pytest.raises(Mistake, match=r"lower fit.learning_rate"):
+        run(found, learner, tmp_path / "run", QUIET)
+    assert learner.learned == []
+    assert RunFolder(tmp_path / "run").learned == 0
+
+
+def test_a_copy_without_free_weights_is_said_so():
+    found = tiny_suite()
+    learner = tiny_learner("tsn-core", found, subnets__reuse=False, subnets__keep=1.0)
+    learner.learn(found.tasks[0])
+    with pytest.raises(Mistake, match="no free weight is left"):
+        learner.learn(found.tasks[1])
+    assert learner.learned == found.names[:1]
+
+
+def test_a_policy_before_anything_is_learned_is_a_mistake():
+    with pytest.raises(Mistake, match="nothing is learned yet"):
+        tiny_learner("tsn-core").policy("NorthEast")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="only where there is no accelerator")
+def test_an_accelerator_that_is_not_there_is_said_so():
+    with pytest.raises(Mistake, match="no CUDA device"):
+        check_device("cuda")
+
+
+def test_every_setting_of_every_suite_is_a_setting_of_some_learner():
+    from holdfast.learners import LEARNERS
+    from holdfast.learners.configure import apply
+    from holdfast.suites import SUITES
+
+    for name in SUITES:
+        found = suite(name)
+        for settings in (*found.presets.values(), *found.budgets.values()):
+            for key in settings:
+                marker = object()
+                hits = [apply_one(name, learner, key, marker, apply) for learner in LEARNERS]
+                assert any(hits), f"{name}: {key}"
+
+
+def apply_one(name: str, learner: str, key: str, marker: object, apply) -> bool:
+    plan = configure(name, learner)
+    try:
+        return apply(plan, {key: marker}) != plan
+    except TypeError:  # a check at birth met the marker: the setting is there
+        return True

@@ -1,0 +1,223 @@
+"""Same seed, same bits; killed anywhere and resumed, the same bits as uninterrupted."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from holdfast.errors import Mistake
+from holdfast.learners import learner_for
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.recorder import FolderRecorder
+from holdfast.runs.run import Options, reopen, run
+from tests.tiny import ALL, QUIET, contents, tiny_learner, tiny_plan, tiny_suite
+
+OFTEN = Options(tensorboard=False, save_every=0.0)
+
+
+def run_tiny(name: str, path: Path, options: Options = QUIET, suite: str = "toy", **settings) -> None:
+    found = tiny_suite(suite)
+    run(found, tiny_learner(name, found, **settings), path, options)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others(name, tmp_path):
+    run_tiny(name, tmp_path / "a")
+    run_tiny(name, tmp_path / "b")
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    run_tiny(name, tmp_path / "c", seed=1)
+    assert contents(tmp_path / "a")["certificates.json"] != contents(tmp_path / "c")["certificates.json"]
+
+
+class Interruption(Exception):
+    """Stands for whatever can end a process."""
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_interrupted_at_every_save_and_resumed_gives_the_same_bits(name, tmp_path, monkeypatch):
+    run_tiny(name, tmp_path / "whole")
+    save = FolderRecorder.save
+
+    def save_and_stop(self: FolderRecorder, tensors: dict) -> None:
+        save(self, tensors)
+        raise Interruption
+
+    monkeypatch.setattr(FolderRecorder, "save", save_and_stop)
+    interruptions = 0
+    while True:
+        try:
+            run_tiny(name, tmp_path / "broken", OFTEN)
+            break
+        except Interruption:
+            interruptions += 1
+    assert interruptions == 6  # at steps 4 and 8 of 12, in three tasks
+    assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
+
+
+@pytest.mark.parametrize("name", ["naive", "ewc", "affinity-l"])
+def test_interrupted_at_one_write_after_another_and_resumed_gives_the_same_bits(name, tmp_path, monkeypatch):
+    """Any file can be the last one that was written."""
+    from holdfast.runs import files
+
+    run_tiny(name, tmp_path / "whole")
+    write, calls, stop_at = files.write_bytes, [0], [0]
+
+    def write_or_stop(path: Path, content: bytes) -> None:
+        calls[0] += 1
+        if calls[0] == stop_at[0]:
+            raise Interruption
+        write(path, content)
+
+    monkeypatch.setattr(files, "write_bytes", write_or_stop)
+    interruptions, done = 0, False
+    while not done:
+        calls[0], stop_at[0] = 0, interruptions + 1  # the first write, then the second of what is left, and so on
+        try:
+            run_tiny(name, tmp_path / "broken")
+            done = True
+        except Interruption:
+            interruptions += 1
+    assert interruptions >= 8
+    assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
+
+
+def _run_in_process(name: str, path: Path) -> None:
+    torch.set_num_threads(1)
+    run_tiny(name, path, OFTEN, fit__steps=60, protocol__episodes=10)
+
+
+@pytest.mark.parametrize("name", ["affinity-l", "si", "cumulative"])
+def test_a_process_killed_at_random_moments_and_started_again_gives_the_same_bits(name, tmp_path):
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["holdfast", "tests.tiny", "torch._dynamo"])
+
+    def start(path: Path) -> multiprocessing.process.BaseProcess:
+        process = context.Process(target=_run_in_process, args=(name, path))
+        process.start()
+        return process
+
+    whole = start(tmp_path / "whole")
+    began = time.monotonic()
+    whole.join()
+    assert whole.exitcode == 0
+    duration, rng, kills = time.monotonic() - began, random.Random(0), 0
+    while True:
+        process = start(tmp_path / "killed")
+        process.join(rng.uniform(0.15, 0.5) * duration)
+        if process.exitcode is not None:
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        kills += 1
+        assert kills < 200
+    assert process.exitcode == 0
+    assert kills >= 2
+    assert contents(tmp_path / "whole") == contents(tmp_path / "killed")
+    assert not list((tmp_path / "killed").rglob("*.part"))
+
+
+def test_an_interrupted_log_is_read_without_what_was_undone(tmp_path, monkeypatch):
+    run_tiny("naive", tmp_path / "whole")
+    save, stops = FolderRecorder.save, [2]
+
+    def stop_sometimes(self: FolderRecorder, tensors: dict) -> None:
+        save(self, tensors)
+        stops[0] -= 1
+        if stops[0] == 0:
+            raise Interruption
+
+    monkeypatch.setattr(FolderRecorder, "save", stop_sometimes)
+    with pytest.raises(Interruption):
+        run_tiny("naive", tmp_path / "broken", OFTEN)
+    events = tmp_path / "broken" / "events.jsonl"
+    events.write_text(events.read_text() + '{"time": 1, "kind": "tra')  # cut off in the middle of a line
+    run_tiny("naive", tmp_path / "broken", OFTEN)
+
+    def curve(folder: str) -> list[tuple]:
+        found = RunFolder(tmp_path / folder).events()
+        return [(event["stage"], event["step"], event["loss"]) for event in found if event["kind"] == "train"]
+
+    assert curve("whole") == curve("broken")
+    assert len(curve("whole")) == 9
+    assert "resume" in events.read_text()
+
+
+def test_a_complete_run_is_not_run_again(tmp_path):
+    run_tiny("affinity-l", tmp_path)
+    before = (tmp_path / "events.jsonl").read_text()
+    run_tiny("affinity-l", tmp_path)
+    assert (tmp_path / "events.jsonl").read_text() == before
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("name", ["naive", "ewc", "cumulative", "single", "tsn-core", "affinity-h"])
+def test_training_now_and_evaluating_later_gives_what_evaluating_on_the_way_gives(name, tmp_path):
+    run_tiny(name, tmp_path / "whole")
+    run_tiny(name, tmp_path / "later", replace(QUIET, evaluate=False))
+    assert not (tmp_path / "later" / "matrix.json").exists()
+    found = tiny_suite()
+    _, learner = reopen(tmp_path / "later", suite=found)
+    run(found, learner, tmp_path / "later", QUIET)
+    assert contents(tmp_path / "whole") == contents(tmp_path / "later")
+
+
+def test_shared_parameters_are_evaluated_later_as_they_were_at_each_stage(tmp_path):
+    run_tiny("tsn-core", tmp_path / "whole", subnets__outside="shared")
+    run_tiny("tsn-core", tmp_path / "later", replace(QUIET, evaluate=False), subnets__outside="shared")
+    run_tiny("tsn-core", tmp_path / "later", subnets__outside="shared")
+    assert contents(tmp_path / "whole") == contents(tmp_path / "later")
+
+
+@pytest.mark.parametrize("name", ["naive", "tsn-core"])
+def test_the_full_matrix_is_the_same_now_and_later(name, tmp_path):
+    run_tiny(name, tmp_path / "whole", replace(QUIET, full_matrix=True))
+    run_tiny(name, tmp_path / "later", replace(QUIET, evaluate=False))
+    run_tiny(name, tmp_path / "later", replace(QUIET, full_matrix=True))
+    assert contents(tmp_path / "whole") == contents(tmp_path / "later")
+    returns = json.loads((tmp_path / "whole" / "matrix.json").read_text())["returns"]
+    assert all(cell is not None for row in returns for cell in row)
+
+
+def test_results_are_carried_over_where_nothing_changed_and_evaluating_again_gives_the_same(tmp_path):
+    run_tiny("tsn-core", tmp_path / "a")
+    run_tiny("tsn-core", tmp_path / "b", replace(QUIET, re_evaluate=True))
+    carried, played = (json.loads((tmp_path / name / "matrix.json").read_text()) for name in "ab")
+    assert carried["carried"] == [[None, None, None], [0, None, None], [0, 1, None]]
+    assert played["carried"] == [[None] * 3] * 3
+    assert carried["returns"] == played["returns"]
+
+
+def test_nothing_is_carried_over_where_something_changed(tmp_path):
+    run_tiny("naive", tmp_path)
+    assert json.loads((tmp_path / "matrix.json").read_text())["carried"] == [[None] * 3] * 3
+
+
+def test_a_restored_learner_learns_on_as_if_never_stopped(tmp_path):
+    found = tiny_suite()
+    first = found.ordered(found.names[:2])
+    plan = tiny_plan(found, "affinity-a")
+    straight = learner_for(plan, found, "cpu")
+    for task in found.tasks:
+        straight.learn(task)
+    early, late = learner_for(plan, found, "cpu"), learner_for(plan, found, "cpu")
+    for task in first.tasks:
+        early.learn(task)
+    late.restore(early.snapshot())
+    late.learn(found.tasks[2])
+    for name, tensors in straight.snapshot().weights.items():
+        for key, tensor in tensors.items():
+            assert torch.equal(tensor, late.snapshot().weights[name][key]), (name, key)
+
+
+def test_two_processes_cannot_work_in_one_folder(tmp_path):
+    found = tiny_suite()
+    learner = tiny_learner("naive", found)
+    with RunFolder(tmp_path / "run", learner.plan), pytest.raises(Mistake, match="another process"):
+        run(found, learner, tmp_path / "run", QUIET)

@@ -1,0 +1,141 @@
+"""What was learned is equal to the bit after every later task, however the later task was trained."""
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast.evaluation.certificates import Certificate, changed, fingerprint
+from holdfast.learners.sparse import Sparse
+from holdfast.subnets.copies import from_bits, to_bits
+from tests.tiny import DENSE, SPARSE, pixel_suite, tiny_learner, tiny_suite
+
+
+def learn_and_certify(learner, suite):
+    certificates = []
+    for stage, task in enumerate(suite.tasks):
+        learner.learn(task)
+        names = suite.names[: stage + 1]
+        certificates += [Certificate(stage, name, fingerprint(learner.policy(name))) for name in names]
+    return certificates
+
+
+@pytest.mark.parametrize("suite", ["toy", "toy-continuous"])
+@pytest.mark.parametrize("name", SPARSE)
+def test_what_was_learned_is_equal_to_the_bit_after_every_later_task(name, suite):
+    suite = tiny_suite(suite)
+    assert changed(learn_and_certify(tiny_learner(name, suite), suite)) == []
+
+
+@pytest.mark.parametrize("outside", ["private", "frozen"])
+@pytest.mark.parametrize("bits", [0, 3])
+@pytest.mark.parametrize("reuse", [True, False])
+def test_retention_holds_with_quantisation_and_without_reuse(reuse, bits, outside):
+    settings = {"subnets__reuse": reuse, "subnets__quantise_bits": bits, "subnets__outside": outside}
+    suite = tiny_suite()
+    assert changed(learn_and_certify(tiny_learner("tsn-core", suite, **settings), suite)) == []
+
+
+@pytest.mark.parametrize("name", ["tsn-core", "affinity-l"])
+def test_retention_holds_for_convolutions(name):
+    suite = pixel_suite()
+    learner = tiny_learner(name, suite, routing__threshold=1e9)  # reuse is forced
+    assert changed(learn_and_certify(learner, suite)) == []
+    assert any("convolutions" in masked for masked in learner.layout.names)
+
+
+def test_retention_holds_for_an_aggressive_optimiser():
+    settings = {"fit__learning_rate": 0.1, "fit__weight_decay": 1.0, "fit__steps": 40}
+    suite = tiny_suite()
+    assert changed(learn_and_certify(tiny_learner("tsn-core", suite, **settings), suite)) == []
+
+
+def test_shared_parameters_leak_so_the_law_can_fail():
+    suite = tiny_suite()
+    moved = changed(learn_and_certify(tiny_learner("tsn-core", suite, subnets__outside="shared"), suite))
+    assert {found.task for found in moved} == set(suite.names[:-1])
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_a_dense_learner_changes_what_it_learned(name):
+    suite = tiny_suite()
+    moved = changed(learn_and_certify(tiny_learner(name, suite), suite))
+    assert {found.task for found in moved} == set(suite.names[:-1])
+
+
+def test_single_changes_nothing():
+    suite = tiny_suite()
+    assert changed(learn_and_certify(tiny_learner("single", suite), suite)) == []
+
+
+def test_equal_fingerprints_mean_equal_actions():
+    suite = tiny_suite()
+    learner = tiny_learner("tsn-core", suite)
+    learner.learn(suite.tasks[0])
+    observations = suite.tasks[0].dataset.observations[:5]
+
+    def actions():
+        policy = learner.policy(suite.names[0])
+        policy.reset(5)
+        return np.stack([policy.act(observations) for _ in range(6)])
+
+    before = actions()
+    learner.learn(suite.tasks[1])
+    assert np.array_equal(before, actions())
+
+
+def test_every_masked_module_kind_is_covered_and_excluded_modules_are_not():
+    names = tiny_learner("tsn-core", pixel_suite()).layout.names
+    for part in (
+        "encoder.convolutions.0.weight",
+        "encoder.layers.0.bias",
+        "head.embed.weight",
+        "trunk.blocks.0.wide.0",
+    ):
+        assert any(name.startswith(part) for name in names), part
+    assert not any("norm" in name or name.startswith("timestep") for name in names)
+    everything = tiny_learner("tsn-core", pixel_suite(), subnets__exclude=()).layout.names
+    assert any(name.startswith("timestep") for name in everything)
+
+
+def test_occupancy_never_shrinks_and_owned_weights_never_move():
+    suite = tiny_suite()
+    learner = tiny_learner("tsn-core", suite)
+    assert isinstance(learner, Sparse)
+    before = None
+    for task in suite.tasks:
+        learner.learn(task)
+        now = learner.model_copies[0]
+        if before is not None:
+            assert (now.occupied | ~before.occupied).all()
+            assert torch.equal(now.weights[before.occupied], before.weights[before.occupied])
+            assert not torch.equal(now.weights[~before.occupied], before.weights[~before.occupied])  # the rest does
+        before = now
+
+
+def test_without_reuse_masks_are_disjoint():
+    suite = tiny_suite()
+    learner = tiny_learner("tsn-core", suite, subnets__reuse=False)
+    for task in suite.tasks:
+        learner.learn(task)
+    masks = torch.stack([found.mask for found in learner.subnetworks.values()])
+    assert masks.sum(dim=0).max() == 1
+    assert all(found.new == int(found.mask.sum()) for found in learner.subnetworks.values())
+
+
+def test_equal_remaining_gives_equal_shares():
+    suite = tiny_suite()
+    settings = {"subnets__reuse": False, "subnets__schedule": "equal_remaining"}
+    learner = tiny_learner("tsn-core", suite, **settings)
+    for task in suite.tasks:
+        learner.learn(task)
+    masks = [found.mask for found in learner.subnetworks.values()]
+    for pieces in zip(*(mask.split(learner.layout.sizes) for mask in masks), strict=True):
+        shares = [int(piece.sum()) for piece in pieces]
+        assert max(shares) - min(shares) <= 1
+        assert sum(shares) == len(pieces[0])
+
+
+def test_a_mask_survives_packing_to_bits():
+    mask = torch.rand(1001) < 0.3
+    assert torch.equal(from_bits(to_bits(mask), 1001), mask)
+    assert to_bits(mask).nbytes == 126

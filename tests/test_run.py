@@ -1,0 +1,161 @@
+"""A run leaves the record that tables and checks read."""
+
+import json
+import math
+import time
+from dataclasses import replace
+
+import pytest
+
+import holdfast
+from holdfast.cli import main
+from holdfast.evaluation.rollouts import evaluate
+from holdfast.runs.run import reopen, run
+from holdfast.suites.environments import Protocol
+from tests.tiny import ALL, QUIET, SPARSE, tiny_learner, tiny_suite
+
+KEYS = "suite learner preset seed budget protocol tasks targets returns mean distinct_episodes metrics copies task_copy bytes"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_learner_leaves_a_complete_record(name, tmp_path):
+    found = tiny_suite()
+    run(found, tiny_learner(name, found), tmp_path, QUIET)
+    matrix = json.loads((tmp_path / "matrix.json").read_text())
+    assert set(KEYS.split()) <= set(matrix)
+    assert (matrix["suite"], matrix["learner"], matrix["tasks"]) == ("toy", name, found.names)
+    for i in range(3):
+        for j in range(3):
+            cell = matrix["returns"][i][j]
+            assert cell is None if j > i else len(cell) == 3
+            assert matrix["mean"][i][j] == (None if j > i else pytest.approx(sum(cell) / 3))
+    assert matrix["distinct_episodes"][2] == [3, 3, 3]
+    assert set(matrix["metrics"]) >= {"NormAvg", "AvgGap", "AvgF", "F", "BWT", "FWT"}
+    assert matrix["bytes"]["total"] == matrix["bytes"]["weights"] + matrix["bytes"]["memory"]
+    assert set(matrix["task_copy"]) == set(found.names)
+    if name in [*SPARSE, "single"]:
+        assert matrix["metrics"]["AvgF"] == 0.0
+    certificates = json.loads((tmp_path / "certificates.json").read_text())
+    assert [(found["stage"], found["task"]) for found in certificates] == [
+        (stage, task) for stage in range(3) for task in found.names[: stage + 1]
+    ]
+    routes = json.loads((tmp_path / "routes.json").read_text())
+    assert [route["task"] for route in routes] == (found.names if name in SPARSE else [])
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert set(config) >= {"config", "versions", "hardware", "datasets", "command"}
+    assert config["datasets"] == {task.name: task.dataset.fingerprint for task in found.tasks}
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert set(kinds) >= {"learn", "train", "certify", "evaluate"}
+    assert {path.suffix for path in (tmp_path / "weights").iterdir()} == {".safetensors", ".json"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_learner_runs_from_the_command_line_in_seconds(name, tmp_path, capsys):
+    began = time.monotonic()
+    main(
+        [
+            "run",
+            "--suite",
+            "toy",
+            "--learner",
+            name,
+            "--budget",
+            "smoke",
+            "--out",
+            str(tmp_path / "run"),
+            "--no-tensorboard",
+        ]
+    )
+    assert time.monotonic() - began < 20
+    printed = capsys.readouterr().out
+    for word in ("NorthEast", "AvgF", "certificate:", "folder:"):
+        assert word in printed
+
+
+def test_a_mask_costs_a_bit_per_weight_and_a_task_its_mask_and_new_weights(tmp_path):
+    found = tiny_suite()
+    learner = tiny_learner("tsn-core", found)
+    run(found, learner, tmp_path, QUIET)
+    total = learner.layout.total
+    for account in learner.accounts()[0]["tasks"].values():
+        private = sum(tensor.nbytes for tensor in learner.subnetworks[found.names[0]].private.values())
+        assert account["bytes"] == math.ceil(total / 8) + 4 * account["new"] + private
+    tensors = learner.snapshot().weights[f"task-{found.names[0]}"]
+    assert tensors["mask"].nbytes == math.ceil(total / 8)
+
+
+def test_forward_transfer_is_measured_against_a_run_of_single(tmp_path):
+    found = tiny_suite()
+    run(found, tiny_learner("single", found), tmp_path / "single", QUIET)
+    matrix = run(found, tiny_learner("naive", found), tmp_path / "naive", replace(QUIET, single=tmp_path / "single"))
+    alone = json.loads((tmp_path / "single" / "matrix.json").read_text())["mean"]
+    gains = [matrix.mean[j][j] - alone[j][j] for j in (1, 2)]
+    assert matrix.metrics()["FWT"] == pytest.approx(sum(gains) / 2)
+    with pytest.raises(holdfast.Mistake, match="not an evaluated run of the learner single"):
+        run(found, tiny_learner("naive", found), tmp_path / "other", replace(QUIET, single=tmp_path / "naive"))
+
+
+def test_a_reopened_run_acts_as_it_did(tmp_path):
+    found = tiny_suite()
+    learner = tiny_learner("affinity-l", found)
+    run(found, learner, tmp_path, QUIET)
+    again, restored = reopen(tmp_path)
+    assert again.names == found.names
+    protocol = Protocol(episodes=3)
+    for task in found.tasks:
+        assert evaluate(restored.policy(task.name), task, protocol) == evaluate(
+            learner.policy(task.name), task, protocol
+        )
+
+
+def test_identical_episodes_are_counted_once():
+    found = tiny_suite()
+    learner = tiny_learner("naive", found)
+    learner.learn(found.tasks[0])
+
+    class SameStart(Protocol):
+        @property
+        def seeds(self):
+            return [7] * self.episodes
+
+    result = evaluate(learner.policy(found.names[0]), found.tasks[0], SameStart(episodes=5))
+    assert (result.distinct, len(result.returns)) == (1, 5)
+
+
+def test_an_order_is_part_of_a_plan(tmp_path):
+    main(
+        [
+            "run",
+            "--learner",
+            "naive",
+            "--budget",
+            "smoke",
+            "--order",
+            "SouthEast",
+            "NorthEast",
+            "--out",
+            str(tmp_path / "run"),
+            "--fit.steps",
+            "5",
+            "--no-tensorboard",
+        ]
+    )
+    assert json.loads((tmp_path / "run" / "matrix.json").read_text())["tasks"] == ["SouthEast", "NorthEast"]
+
+
+def test_the_command_line_lists_what_there_is(capsys):
+    main(["suites"])
+    main(["learners"])
+    main([])
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in (*holdfast.SUITES, *holdfast.LEARNERS))
+
+
+def test_tensorboard_files_hold_the_loss(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = tiny_suite(tasks=1)
+    run(found, tiny_learner("naive", found), tmp_path, replace(QUIET, tensorboard=True))
+    board = EventAccumulator(str(tmp_path / "tensorboard"))
+    board.Reload()
+    assert [point.step for point in board.Scalars(f"loss/{found.names[0]}")] == [4, 8, 12]

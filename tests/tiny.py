@@ -1,0 +1,86 @@
+"""Suites, plans and learners small enough for a law to be checked in a second."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.data.episodes import Dataset, Episode
+from holdfast.learners import LEARNERS, Learner, Plan, configure, learner_for
+from holdfast.learners.configure import apply
+from holdfast.runs.run import Options
+from holdfast.suites import Suite, Task, suite
+from holdfast.suites.environments import InTurn, Protocol
+from holdfast.suites.interface import Discrete, Interface
+from holdfast.suites.toy import Compass, Field, Rules
+
+ALL = list(LEARNERS)
+SPARSE = ["tsn-core", "tsn-replaykl", "affinity-a", "affinity-l", "affinity-h"]
+DENSE = ["naive", "cumulative", "ewc", "si"]
+QUIET = Options(tensorboard=False)
+
+SMALL = {
+    "net.width": 16,
+    "net.layers": 1,
+    "net.context": 4,
+    "net.dropout": 0.1,
+    "fit.steps": 12,
+    "fit.batch": 8,
+    "fit.log_every": 4,
+    "fit.weight_decay": 0.1,
+    "protocol.episodes": 3,
+    "ewc:fisher_batches": 2,
+}
+
+
+def tiny_suite(name: str = "toy", tasks: int = 3) -> Suite:
+    """The first tasks of a toy suite, with little data."""
+    found = suite(name, transitions=200)
+    return found.ordered(found.names[:tasks])
+
+
+def tiny_plan(found: Suite, learner: str, **settings: Any) -> Plan:
+    """A plan of a few steps; settings are dotted names with __ for the dots."""
+    plan = configure(found.name, learner, budget="smoke", found=found)
+    own = {name.replace("__", "."): value for name, value in settings.items()}
+    return replace(apply(plan, {**SMALL, **own}), transitions=found.transitions)
+
+
+def tiny_learner(learner: str, found: Suite | None = None, **settings: Any) -> Learner:
+    """A learner for a tiny suite, nothing learned yet."""
+    found = found or tiny_suite()
+    return learner_for(tiny_plan(found, learner, **settings), found, "cpu")
+
+
+def pixel_suite(tasks: int = 2) -> Suite:
+    """Tasks with frames instead of vectors, so that convolutions are there; random frames, not meant to be solved."""
+    return Suite("pixels", tuple(_pixel_task(f"Pixel{number}", number) for number in range(tasks)))
+
+
+def _pixel_task(name: str, number: int) -> Task:
+    interface = Interface((4, 36, 36), Discrete(5, 9), 20, normalised=False)
+    return Task(name, interface, 1.0, partial(_frames, number), partial(_no_pixels))
+
+
+def _frames(seed: int) -> Dataset:
+    rng = np.random.default_rng(seed)
+
+    def episode() -> Episode:
+        frames = rng.integers(0, 256, (6, 4, 36, 36), dtype=np.uint8)
+        return Episode(frames, rng.integers(0, 5, 6), rng.random(6).astype(np.float32))
+
+    return Dataset.of(episode() for _ in range(4))
+
+
+def _no_pixels(protocol: Protocol) -> InTurn:
+    rules = Rules((0.0, 0.0), Compass(Discrete(5, 9)), rail=False, ends=False)
+    return InTurn(partial(Field, rules), protocol.seeds)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Everything in a run folder that must be equal to the bit between two runs of one plan."""
+    names = [path for path in folder.rglob("*") if path.is_file()]
+    kept = [path for path in names if path.parent.name == "weights" or path.suffix == ".json"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in kept if path.name != "config.json"}
