@@ -21,7 +21,7 @@ from tests.tiny import SPARSE, tiny_learner, tiny_suite
 
 
 class Parabola(nn.Module):
-    """loss = sum(c * (w - target)^2) / 2, with a curvature c that the batch brings: its gradient is c * (w - target)."""
+    """loss = sum(c * (w - target)^2) / 2 with a curvature c that the batch brings: the gradient is c * (w - target)."""
 
     def __init__(self, start: list[float], target: list[float]) -> None:
         super().__init__()

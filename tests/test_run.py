@@ -14,7 +14,10 @@ from holdfast.runs.run import reopen, run
 from holdfast.suites.environments import Protocol
 from tests.tiny import ALL, QUIET, SPARSE, tiny_learner, tiny_suite
 
-KEYS = "suite learner preset seed budget protocol tasks targets returns mean distinct_episodes metrics copies task_copy bytes"
+KEYS = (
+    "suite learner preset seed budget protocol tasks targets "
+    "returns mean distinct_episodes metrics copies task_copy bytes"
+)
 
 
 @pytest.mark.parametrize("name", ALL)
