@@ -24,6 +24,7 @@ FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 LOCATION = re.compile(r"`([a-z_]+(?:/[a-z_]+)*)\.py:([A-Za-z_][\w.]*)`")  # `learners/fit.py:fit`
 TEST = re.compile(r"`(test_\w+)`")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -62,6 +63,25 @@ def locations(page: Path) -> list[tuple[str, str]]:
     return [(match[1].replace("/", "."), match[2]) for match in LOCATION.finditer(page.read_text(encoding="utf-8"))]
 
 
+def without_blocks(page: Path) -> str:
+    """The prose of a page."""
+    return FENCED.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are called in links: lower case, no punctuation, hyphens for spaces."""
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in HEADING.findall(without_blocks(page))}
+
+
+def succeed(words: list[str]) -> None:
+    """Runs a command that must not fail; help ends with exit code 0."""
+    try:
+        main(words)
+    except SystemExit as end:
+        if end.code:
+            pytest.fail(f"holdfast {shlex.join(words)} ended with {end.code}")
+
+
 @pytest.fixture
 def _registries_as_they_were() -> Iterator[None]:
     learners, suites = dict(LEARNERS), dict(SUITES)
@@ -85,15 +105,17 @@ def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.
             exec(compile(code[block], module.__file__, "exec"), module.__dict__)
         elif block.language in ("console", "sh"):
             for words in commands(block):
-                main(words)
+                succeed(words)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_relative_links_lead_to_files(page: Path) -> None:
-    text = FENCED.sub("", page.read_text(encoding="utf-8"))
-    targets = [target.split("#")[0] for target in LINK.findall(text) if "://" not in target]
-    missing = [target for target in targets if target and not (page.parent / target).exists()]
-    assert not missing, f"{page.name} links to {missing}"
+def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
+    for link in LINK.findall(without_blocks(page)):
+        if "://" not in link:
+            path, _, heading = link.partition("#")
+            target = page.parent / path if path else page
+            assert target.exists(), f"{page.name} links to {link}"
+            assert not heading or heading in anchors(target), f"{page.name} links to {link}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)

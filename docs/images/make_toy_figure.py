@@ -30,7 +30,7 @@ def draw(axes: Axes, matrix: dict[str, Any]) -> None:
             [stage + 1 for stage in stages], means, color=COLOURS[index], marker=MARKERS[index],
             markersize=6, linewidth=2, label=task, clip_on=False, zorder=3,
         )  # fmt: skip
-    axes.set_title(f"{matrix['learner']}\nNormAvg {metrics['NormAvg']:.1f}   AvgF {metrics['AvgF']:.1f}", fontsize=11)
+    axes.set_title(f"{matrix['learner']}\nNormAvg {metrics['NormAvg']:.1f}   AvgF {metrics['AvgF']:.2f}", fontsize=11)
     axes.set_xlim(0, len(tasks))
     axes.set_ylim(0, 20)
     axes.set_yticks([0, 5, 10, 15, 20])
