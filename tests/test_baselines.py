@@ -88,9 +88,9 @@ def test_the_path_integral_of_small_steps_is_the_loss_that_was_lost():
         def sample(self, count: int, rng: np.random.Generator) -> Any:
             return torch.tensor([1.0])
 
-    before = float(model.loss(torch.tensor([1.0])))
+    before = float(model.loss(torch.tensor([1.0])).detach())
     fit(model, One(), FitConfig(steps=2000, learning_rate=5e-4, weight_decay=0.0, clip=1e9), 0, Silent(), path)
-    after = float(model.loss(torch.tensor([1.0])))
+    after = float(model.loss(torch.tensor([1.0])).detach())
     assert float(path.integral["w"]) == pytest.approx(before - after, rel=0.01)
 
 
@@ -127,6 +127,8 @@ def test_cumulative_stores_all_trajectories_without_a_capacity():
     for task in found.tasks:
         trained.learn(task)
     assert len(trained.memory["stored"]) == sum(len(task.dataset) for task in found.tasks)
+    recorded = sum(episode.nbytes for task in found.tasks for episode in task.dataset)
+    assert trained.snapshot().bytes()["memory"] > recorded  # what is rehearsed has to be kept
 
 
 def test_a_reservoir_is_a_fair_sample_of_all_trajectories_seen():

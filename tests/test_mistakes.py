@@ -16,12 +16,13 @@ from safetensors.torch import save_file
 from holdfast.cli import main
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.errors import Mistake
-from holdfast.learners import configure
+from holdfast.learners import LEARNERS, configure
+from holdfast.learners import learner as learner_by_name
 from holdfast.learners.learner import check_device
 from holdfast.runs.files import read_json, read_tensors, write_bytes, write_tensors
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
-from holdfast.suites import Suite, suite
+from holdfast.suites import SUITES, Suite, suite
 from holdfast.suites.interface import Continuous, Discrete, Interface
 from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
 
@@ -257,6 +258,8 @@ def test_settings_that_make_no_sense_are_refused_before_anything_is_written(caps
         ("--fit.steps", "0"),
         ("--fit.learning-rate", "-1"),
         ("--net.heads", "3"),
+        ("--net.heads", "0"),
+        ("--net.dropout", "1"),
         ("--subnets.keep", "0"),
         ("--subnets.keep", "1.5"),
         ("--routing.memory", "1"),
@@ -285,9 +288,30 @@ def test_a_copy_without_free_weights_is_said_so():
     assert learner.learned == found.names[:1]
 
 
-def test_a_policy_before_anything_is_learned_is_a_mistake():
+@pytest.mark.parametrize("name", ["naive", "single", "affinity-l"])
+def test_a_task_is_learned_once_and_a_run_begins_with_a_new_learner(name, tmp_path):
+    found = tiny_suite(tasks=2)
+    learner = tiny_learner(name, found)
+    run(found, learner, tmp_path / "run", QUIET)
+    with pytest.raises(Mistake, match="already learned"):
+        learner.learn(found.tasks[0])
+    with pytest.raises(Mistake, match="a run begins with a new learner"):
+        run(found, learner, tmp_path / "other", QUIET)
+    run(found, learner, tmp_path / "run", QUIET)  # its own run it may go on with
+
+
+def test_a_setting_that_no_learner_has_is_refused():
+    found = replace(tiny_suite(), presets={"paper": {"fit.stepps": 3}})
+    with pytest.raises(Mistake, match=r"no learner has a setting 'fit.stepps'"):
+        configure("toy", "naive", suite=found)
+    with pytest.raises(Mistake, match="no learner has a setting"):
+        learner_by_name("naive", tiny_suite(), settings={"speed": 3})
+
+
+@pytest.mark.parametrize("name", ["naive", "tsn-core"])
+def test_a_policy_before_anything_is_learned_is_a_mistake(name):
     with pytest.raises(Mistake, match="nothing is learned yet"):
-        tiny_learner("tsn-core").policy("NorthEast")
+        tiny_learner(name).policy("NorthEast")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="only where there is no accelerator")
@@ -296,23 +320,10 @@ def test_an_accelerator_that_is_not_there_is_said_so():
         check_device("cuda")
 
 
-def test_every_setting_of_every_suite_is_a_setting_of_some_learner():
-    from holdfast.learners import LEARNERS
-    from holdfast.learners.configure import apply
-    from holdfast.suites import SUITES
-
-    for name in SUITES:
-        found = suite(name)
-        for settings in (*found.presets.values(), *found.budgets.values()):
-            for key in settings:
-                marker = object()
-                hits = [apply_one(name, learner, key, marker, apply) for learner in LEARNERS]
-                assert any(hits), f"{name}: {key}"
-
-
-def apply_one(name: str, learner: str, key: str, marker: object, apply) -> bool:
-    plan = configure(name, learner)
-    try:
-        return apply(plan, {key: marker}) != plan
-    except TypeError:  # a check at birth met the marker: the setting is there
-        return True
+@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_preset_and_budget_of_every_suite_is_known_to_the_learners(name, learner):
+    found = suite(name)
+    for preset in found.presets:
+        for budget in found.budgets:
+            assert configure(name, learner, preset, budget).budget == budget

@@ -216,6 +216,19 @@ def test_a_restored_learner_learns_on_as_if_never_stopped(tmp_path):
             assert torch.equal(tensor, late.snapshot().weights[name][key]), (name, key)
 
 
+def test_a_resumed_run_has_the_threads_it_began_with(tmp_path):
+    found = tiny_suite()
+    learner = tiny_learner("naive", found, threads=3)
+    before = torch.get_num_threads()
+    seen = []
+    train = learner.train
+    learner.train = lambda *words: (seen.append(torch.get_num_threads()), train(*words))  # type: ignore[method-assign]
+    run(found, learner, tmp_path / "run", QUIET)
+    assert seen == [3, 3, 3]
+    assert torch.get_num_threads() == before
+    assert RunFolder(tmp_path / "run").record["threads"] == 3
+
+
 def test_two_processes_cannot_work_in_one_folder(tmp_path):
     found = tiny_suite()
     learner = tiny_learner("naive", found)

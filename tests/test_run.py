@@ -125,6 +125,16 @@ def test_identical_episodes_are_counted_once():
     assert (result.distinct, len(result.returns)) == (1, 5)
 
 
+def test_episodes_do_not_depend_on_how_many_are_stepped_together():
+    found = tiny_suite("toy-continuous")
+    learner = tiny_learner("naive", found)
+    learner.learn(found.tasks[0])
+    policy = learner.policy(found.names[0])
+    together, apart = (evaluate(policy, found.tasks[0], Protocol(episodes=7, lanes=lanes)) for lanes in (7, 3))
+    assert together.lengths == apart.lengths
+    assert together.returns == pytest.approx(apart.returns, abs=1e-4)
+
+
 def test_an_order_is_part_of_a_plan(tmp_path):
     main(
         [

@@ -168,5 +168,16 @@ def test_a_mixture_replays_its_share():
     assert float((first >= 2000).float().mean()) == pytest.approx(0.125, abs=0.02)  # by what is stored of each task
 
 
+@pytest.mark.parametrize("interface", [CONTINUOUS, DISCRETE], ids=["continuous", "discrete"])
+def test_numbers_of_any_width_are_data(interface):
+    kinds = (np.int32, np.uint8) if isinstance(interface.actions, Discrete) else (np.float64, np.float16)
+    shape = (5,) if isinstance(interface.actions, Discrete) else (5, 2)
+    net = new_net(NetConfig(16, 1, 2, 4, 0.0), interface, 0)
+    for kind in kinds:
+        data = Dataset.of([Episode(np.zeros((5, 3)), np.ones(shape, kind), np.zeros(5))])
+        interface.check(data)
+        assert net.loss(windows(data).sample(3, np.random.default_rng(0))).isfinite()
+
+
 def test_streams_are_independent_of_each_other():
     assert len({derive(seed, purpose, step) for seed in range(5) for purpose in "ab" for step in range(5)}) == 50

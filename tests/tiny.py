@@ -43,7 +43,7 @@ def tiny_suite(name: str = "toy", tasks: int = 3) -> Suite:
 
 def tiny_plan(found: Suite, learner: str, **settings: Any) -> Plan:
     """A plan of a few steps; settings are dotted names with __ for the dots."""
-    plan = configure(found.name, learner, budget="smoke", found=found)
+    plan = configure(found.name, learner, budget="smoke", suite=found)
     own = {name.replace("__", "."): value for name, value in settings.items()}
     return replace(apply(plan, {**SMALL, **own}), transitions=found.transitions)
 
@@ -76,7 +76,7 @@ def _frames(seed: int) -> Dataset:
 
 def _no_pixels(protocol: Protocol) -> InTurn:
     rules = Rules((0.0, 0.0), Compass(Discrete(5, 9)), rail=False, ends=False)
-    return InTurn(partial(Field, rules), protocol.seeds)
+    return InTurn(partial(Field, rules), protocol.lanes)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -4,15 +4,20 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
 
+from holdfast.data.minari import local_datasets
 from holdfast.errors import Mistake
+from holdfast.experts.check import check_all
+from holdfast.experts.demonstrate import build_all
+from holdfast.experts.supply import suite as suite_named
 from holdfast.learners import LEARNERS, Plan, configure, learner_for, suite_for
-from holdfast.report.terminal import show
+from holdfast.report.terminal import checks_table, show
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.recorder import Screen
 from holdfast.runs.run import Options, reopen, run
 from holdfast.suites import SUITES
 
@@ -21,6 +26,7 @@ USAGE = """usage: holdfast COMMAND ...
   run        learn a suite's tasks one after another; again = resume
   evaluate   evaluate a run that was trained where no simulator is
   show       print a run's matrix, routes and certificate
+  data       build, check or list recorded data
   suites     what there is to learn
   learners   what there is to learn with
 
@@ -62,6 +68,21 @@ class EvaluateCommand:
 
 
 @dataclass(frozen=True)
+class DataCommand:
+    """Build the data of a suite, check it against the simulator, or list the Minari datasets on this machine."""
+
+    what: Annotated[Literal["build", "check", "list"], tyro.conf.Positional]
+    suite: Annotated[str, tyro.conf.Positional] = "panda3"
+    """The suite."""
+    transitions: int | None = None
+    """Transitions per task; by default the suite's amount."""
+    again: bool = False
+    """Build also what is there already."""
+    replays: int = 50
+    """Episodes per task that a check replays."""
+
+
+@dataclass(frozen=True)
 class ShowCommand:
     """Print a run's matrix, routes and certificate."""
 
@@ -77,7 +98,10 @@ def run_command(arguments: Sequence[str]) -> None:
     command = tyro.cli(
         RunCommand, prog="holdfast run", args=arguments, default=RunCommand(default, Options()), config=FLAGS
     )
-    suite = suite_for(command.plan)
+    with Screen() as screen:
+        suite = suite_for(command.plan, lambda task, done, wanted: screen.show(f"record {task}", done, wanted))
+        for task in suite.tasks:
+            task.dataset  # noqa: B018  made here, where it can be watched, if it is not there yet
     run(suite, learner_for(command.plan, suite, command.device), command.out, command.options)
     show_run(command.out)
 
@@ -90,6 +114,24 @@ def evaluate_command(arguments: Sequence[str]) -> None:
         raise Mistake(f"{command.run} is not trained to its end: run its command again first")
     run(suite, learner, command.run, Options(re_evaluate=command.re_evaluate, tensorboard=False))
     show_run(command.run)
+
+
+def data_command(arguments: Sequence[str]) -> None:
+    """holdfast data"""
+    command = tyro.cli(DataCommand, prog="holdfast data", args=arguments, config=FLAGS)
+    if command.what == "list":
+        for name, episodes, transitions in local_datasets():
+            print(f"{name:<40}{episodes:>9} episodes{transitions:>10} transitions")
+        return
+    if command.suite != "panda3":
+        raise Mistake(f"the data of {command.suite} is made when it is used: there is nothing to {command.what}")
+    size = suite_named(command.suite, transitions=command.transitions).transitions or 0
+    with Screen() as screen:
+        names = build_all(size, lambda task, done, wanted: screen.show(f"record {task}", done, wanted), command.again)
+    if command.what == "build":
+        print("\n".join(names))
+    else:
+        Console().print(checks_table(check_all(size, command.replays)))
 
 
 def show_command(arguments: Sequence[str]) -> None:
@@ -124,6 +166,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "run": run_command,
     "evaluate": evaluate_command,
     "show": show_command,
+    "data": data_command,
     "suites": suites_command,
     "learners": learners_command,
 }

@@ -36,6 +36,11 @@ class Episode:
         return len(self.rewards)
 
     @property
+    def nbytes(self) -> int:
+        """What recording it took."""
+        return self.observations.nbytes + self.actions.nbytes + self.rewards.nbytes
+
+    @property
     def total(self) -> float:
         """The episode's return."""
         return float(self.rewards.sum(dtype=np.float64))

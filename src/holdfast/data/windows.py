@@ -91,7 +91,8 @@ class Windows:
         self.cumulative = np.cumsum(mass) / mass.sum()
         self.active = active.to(device)
         self.observations = normaliser(torch.as_tensor(dataset.observations, device=device))
-        self.actions = torch.as_tensor(dataset.actions, device=device)
+        actions = torch.as_tensor(dataset.actions, device=device)
+        self.actions = actions.float() if actions.is_floating_point() else actions.long()
         self.returns = torch.as_tensor(dataset.returns_to_go / return_scale, dtype=torch.float32, device=device)
         self.timesteps = torch.as_tensor(dataset.timesteps, device=device)
 

@@ -2,8 +2,10 @@
 
 from torch import Tensor, nn
 
+from holdfast.learners.fit import Addition
 
-class Anchor:
+
+class Anchor(Addition):
     """Adds the gradient of strength / 2 * sum(importance * (parameter - anchor)^2), tasks summed.
 
     Kept as two sums, `importance` and `importance * anchor`: for several anchors they say the same.
@@ -17,9 +19,3 @@ class Anchor:
             parameter = parameters[name]
             assert parameter.grad is not None
             parameter.grad += self.strength * (importance * parameter.detach() - self.pulled[name])
-
-    def on_step(self, parameters: dict[str, nn.Parameter]) -> None:
-        pass
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {}  # it does not change during a fit

@@ -1,30 +1,35 @@
 """From names to settings: the defaults, then what a suite says of a preset and a budget."""
 
 from dataclasses import fields, is_dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from holdfast.errors import Mistake
+from holdfast.experts.demonstrate import Report
+from holdfast.experts.supply import silent
+from holdfast.experts.supply import suite as named_suite
 from holdfast.learners.learner import Learner, check_device
 from holdfast.learners.plan import Plan
-from holdfast.learners.registry import entry
-from holdfast.suites import Suite, suite
+from holdfast.learners.registry import LEARNERS, entry
+from holdfast.suites import Suite
 from holdfast.suites.environments import Protocol
 from holdfast.suites.task import Settings
 
 PRESETS = ("paper",)
+NO_SETTINGS: Settings = MappingProxyType({})
 BUDGETS = ("smoke", "quick", "paper", "full")
 
 
 def configure(
-    name: str, learner: str, preset: str = "paper", budget: str = "quick", seed: int = 0, found: Suite | None = None
+    name: str, learner: str, preset: str = "paper", budget: str = "quick", seed: int = 0, suite: Suite | None = None
 ) -> Plan:
-    """The plan that these names stand for; change single settings with dataclasses.replace."""
+    """The plan that these names stand for; `suite` is for one that is not registered under its name."""
     for kind, value, known in (("preset", preset, PRESETS), ("budget", budget, BUDGETS)):
         if value not in known:
             raise Mistake(f"there is no {kind} {value!r}; there are {', '.join(known)}")
-    found = found or suite(name)
-    order, size = tuple(found.names), found.transitions
-    plan = Plan(entry(learner).config, Protocol(), name, learner, preset, budget, seed, order, size)
+    found = suite or named_suite(name)
+    plan = Plan(entry(learner).config, Protocol(), name, learner, preset, budget, seed)
+    plan = replace(plan, order=tuple(found.names), transitions=found.transitions)
     for settings in (found.presets.get(preset, {}), found.budgets.get(budget, {})):
         plan = apply(plan, settings)
     return plan
@@ -34,14 +39,22 @@ def apply(plan: Plan, settings: Settings) -> Plan:
     """The plan with these settings; `ewc:strength` is for one learner, others for all learners that have them."""
     for name, value in settings.items():
         learner, _, path = name.rpartition(":")
+        whole = _path(plan, path)
+        if not any(_has(replace(plan, config=other.config), whole) for other in LEARNERS.values()):
+            raise Mistake(f"no learner has a setting {name!r}")
         if learner in ("", plan.learner):
-            plan = _set(plan, path, value)
+            plan = _replaced(plan, whole, value)
     return plan
 
 
-def _set(plan: Plan, path: str, value: Any) -> Plan:
-    inside = path if path.split(".")[0] in {field.name for field in fields(plan)} else f"config.{path}"
-    return _replaced(plan, inside.split("."), value)
+def _path(plan: Plan, dotted: str) -> list[str]:
+    path = dotted.split(".")
+    return path if path[0] in {field.name for field in fields(plan)} else ["config", *path]
+
+
+def _has(thing: Any, path: list[str]) -> bool:
+    found = is_dataclass(thing) and path[0] in {field.name for field in fields(thing)}
+    return found and (len(path) == 1 or _has(getattr(thing, path[0]), path[1:]))
 
 
 def _replaced(thing: Any, path: list[str], value: Any) -> Any:
@@ -52,27 +65,33 @@ def _replaced(thing: Any, path: list[str], value: Any) -> Any:
     return replace(thing, **{path[0]: inner})  # type: ignore[type-var]
 
 
-def learner_for(plan: Plan, found: Suite, device: str = "auto") -> Learner:
+def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
     """A learner that has learned nothing yet."""
-    return entry(plan.learner).learner(found, plan, check_device(device))
+    return entry(plan.learner).learner(suite, plan, check_device(device))
 
 
-def suite_for(plan: Plan) -> Suite:
-    """The suite that a plan is about."""
-    return suite(plan.suite, plan.order, plan.transitions)
+def suite_for(plan: Plan, report: Report = silent) -> Suite:
+    """The suite that a plan is about; `report` is told of data that has to be made first."""
+    return named_suite(plan.suite, plan.order, plan.transitions, report)
 
 
 def learner(
-    name: str, found: Suite, seed: int = 0, preset: str = "paper", budget: str = "quick", device: str = "auto"
+    name: str,
+    suite: Suite,
+    seed: int = 0,
+    preset: str = "paper",
+    budget: str = "quick",
+    settings: Settings = NO_SETTINGS,
+    device: str = "auto",
 ) -> Learner:
-    """A learner by name, with the settings that the suite has for it."""
-    plan = configure(found.name, name, preset, budget, seed, found)
-    return learner_for(replace(plan, transitions=found.transitions), found, device)
+    """A learner by name, with what the suite sets for it, and these settings, as in {"fit.steps": 500}."""
+    plan = configure(suite.name, name, preset, budget, seed, suite)
+    return learner_for(apply(replace(plan, transitions=suite.transitions), settings), suite, device)
 
 
-def read_plan(record: dict[str, Any], found: Suite | None = None) -> Plan:
+def read_plan(record: dict[str, Any], suite: Suite | None = None) -> Plan:
     """The plan that config.json records."""
-    plan = configure(record["suite"], record["learner"], record["preset"], record["budget"], record["seed"], found)
+    plan = configure(record["suite"], record["learner"], record["preset"], record["budget"], record["seed"], suite)
     return _read(plan, record)
 
 

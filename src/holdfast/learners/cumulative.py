@@ -63,4 +63,6 @@ class Cumulative(DenseLearner):
                 kept.append(row)
             elif (place := int(rng.integers(seen))) < self.config.capacity:
                 kept[place] = row
-        self.memory = {"stored": torch.tensor(kept), "seen": torch.tensor(seen)}
+        datasets = [*(self.suite.task(name).dataset for name in self.learned), task.dataset]
+        stored = sum(datasets[index].episode(number).nbytes for index, number in kept)
+        self.memory = {"stored": torch.tensor(kept), "seen": torch.tensor(seen), "bytes": torch.tensor(stored)}

@@ -11,7 +11,6 @@ from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
 from holdfast.data.windows import Windows
 from holdfast.learners.learner import (
-    SILENT,
     Learner,
     Snapshot,
     Tensors,
@@ -58,15 +57,13 @@ class DenseLearner(Learner):
         self.net = new_net(self.config.net, suite.interface, self.seed).to(device)
         self.normalisers: dict[str, Normaliser] = {}
         self.memory: Tensors = {}  # what a method keeps to learn on with, beside the network
-        self.rehearsed = 0  # bytes of recorded data that the memory stands for
 
     @abstractmethod
     def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
         """Trains the network on a task's windows, with what the method adds."""
 
-    def learn(self, task: Task, recorder: Recorder = SILENT) -> None:
+    def train(self, task: Task, recorder: Recorder) -> None:
         self.fit_task(task, self.windows(task, task.dataset), derive(self.seed, "fit", task.name), recorder)
-        self.learned.append(task.name)
 
     def windows(self, task: Task, dataset: Dataset) -> Windows:
         """Episodes of a task as the network reads them."""
@@ -75,6 +72,7 @@ class DenseLearner(Learner):
         return windows_of(dataset, normaliser, active, self.config, self.device)
 
     def policy(self, name: str, known: int | None = None) -> Policy:
+        self.own_or_last(name, known)
         task = self.suite.task(name)
         normaliser = self.normalisers.get(name) or treat(self.config, task.interface, task.dataset)[0]
         return Policy(self.net, normaliser, task.interface, task.target, self.config.fit.return_scale)
@@ -82,7 +80,7 @@ class DenseLearner(Learner):
     def snapshot(self) -> Snapshot:
         weights = {"dense": named("net", parameters_of(self.net)) | normaliser_tensors(self.normalisers)}
         memory = {name: tensor.cpu() for name, tensor in self.memory.items()}
-        return Snapshot(weights, memory, {"learned": list(self.learned)}, self.rehearsed)
+        return Snapshot(weights, memory, {"learned": list(self.learned)}, int(memory.get("bytes", 0)))
 
     def restore(self, snapshot: Snapshot) -> None:
         tensors = snapshot.weights["dense"]

@@ -1,8 +1,9 @@
 """The only gradient loop: every learner is what it adds to it."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import isfinite
-from typing import Protocol
+from math import cos, isfinite, pi
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,9 @@ class FitConfig:
     batch: int = 64
     """Windows per step."""
     learning_rate: float = 3e-4
-    """Of AdamW, constant."""
+    """Of AdamW."""
+    schedule: Literal["constant", "one-cycle"] = "constant"
+    """Constant (the publication), or up over the first tenth and down to zero along a cosine."""
     weight_decay: float = 1e-4
     """Of AdamW."""
     clip: float = 1.0
@@ -45,20 +48,29 @@ class FitConfig:
             )
 
 
-class Addition(Protocol):
+def share_of_rate(config: FitConfig, step: int) -> float:
+    """The share of the learning rate that a step has."""
+    if config.schedule == "constant":
+        return 1.0
+    rising = max(config.steps // 10, 1)
+    if step < rising:
+        return (step + 1) / rising
+    return (1 + cos(pi * (step - rising) / max(config.steps - rising, 1))) / 2
+
+
+class Addition(ABC):
     """What a method adds to a step, where it adds anything."""
 
+    @abstractmethod
     def on_gradients(self, parameters: dict[str, nn.Parameter]) -> None:
         """The task's gradients are there; the step is not taken yet."""
-        ...
 
-    def on_step(self, parameters: dict[str, nn.Parameter]) -> None:
+    def on_step(self, parameters: dict[str, nn.Parameter]) -> None:  # noqa: B027  most need only the gradients
         """The step was taken."""
-        ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """What must be kept, and is written to in place, when a fit is interrupted and resumed."""
-        ...
+        """What changes during a fit, in place, and must be kept when the fit is interrupted and resumed."""
+        return {}
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -81,6 +93,8 @@ def fit(
         for step in range(kept.load(recorder.resume()), config.steps):
             torch.manual_seed(derive(seed, "dropout", step))
             loss = model.loss(source.sample(config.batch, numpy_stream(seed, "windows", step)))  # type: ignore[operator]
+            for group in optimiser.param_groups:
+                group["lr"] = config.learning_rate * share_of_rate(config, step)
             optimiser.zero_grad()
             loss.backward()
             if addition:

@@ -49,9 +49,16 @@ class Learner(ABC):
         self.config, self.seed = plan.config, plan.seed
         self.learned: list[str] = []
 
-    @abstractmethod
     def learn(self, task: Task, recorder: Recorder = SILENT) -> None:
-        """Learns one more task from its dataset; appends its name to `learned`."""
+        """Learns one more task from its dataset."""
+        if task.name in self.learned:
+            raise Mistake(f"{task.name} is already learned: what is learned stays as it is")
+        self.train(task, recorder)
+        self.learned.append(task.name)
+
+    @abstractmethod
+    def train(self, task: Task, recorder: Recorder) -> None:
+        """Trains on a task; what fails here must leave the learner as it was."""
 
     @abstractmethod
     def policy(self, name: str, known: int | None = None) -> Policy:

@@ -34,6 +34,8 @@ class Plan:
     """How long to train and evaluate: smoke (seconds), quick (minutes on two cores), paper (as published), full."""
     seed: int = 0
     """Of every random choice but the evaluation's."""
+    threads: int | None = None
+    """Of the processor; small networks are fastest with one. By default as many as there are cores."""
     order: tuple[str, ...] = ()
     """The tasks to learn, in this order; by default all, in the suite's order."""
     transitions: int | None = None

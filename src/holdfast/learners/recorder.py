@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 class Recorder(Protocol):
-    """Told by learners; runs/folder.py has the one that writes to disk."""
+    """Told by learners; runs/recorder.py has the one that writes to disk."""
 
     def event(self, kind: str, **data: Any) -> None:
         """Something worth keeping happened."""

@@ -9,7 +9,7 @@ from holdfast.data.windows import Windows
 from holdfast.errors import Mistake
 from holdfast.learners.anchor import Anchor
 from holdfast.learners.dense import DenseConfig, DenseLearner
-from holdfast.learners.fit import fit, trainable
+from holdfast.learners.fit import Addition, fit, trainable
 from holdfast.learners.learner import named, part
 from holdfast.learners.recorder import Recorder
 from holdfast.suites.task import Task
@@ -29,7 +29,7 @@ class SiConfig(DenseConfig):
             raise Mistake("strength must be at least 0 and damping over 0")
 
 
-class Path:
+class Path(Addition):
     """The pull, and the path integral of the task's own gradient (before pull and clipping) over the steps taken."""
 
     def __init__(self, anchor: Anchor, parameters: dict[str, nn.Parameter]) -> None:

@@ -5,7 +5,6 @@ from holdfast.data.randomness import derive
 from holdfast.learners.dense import DenseConfig, treat
 from holdfast.learners.fit import fit
 from holdfast.learners.learner import (
-    SILENT,
     Learner,
     Snapshot,
     named,
@@ -34,14 +33,13 @@ class Single(Learner):
         self.nets: dict[str, DecisionTransformer] = {}
         self.normalisers: dict[str, Normaliser] = {}
 
-    def learn(self, task: Task, recorder: Recorder = SILENT) -> None:
+    def train(self, task: Task, recorder: Recorder) -> None:
         # Not seeded by the task's place in the order: alone is alone.
         net = new_net(self.config.net, self.suite.interface, self.seed, task.name).to(self.device)
         normaliser, active = treat(self.config, task.interface, task.dataset)
         windows = windows_of(task.dataset, normaliser, active, self.config, self.device)
         fit(net, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder)
         self.nets[task.name], self.normalisers[task.name] = net, normaliser
-        self.learned.append(task.name)
 
     def policy(self, name: str, known: int | None = None) -> Policy:
         task, own = self.suite.task(name), self.own_or_last(name, known)

@@ -10,7 +10,7 @@ from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive, numpy_stream, torch_stream
 from holdfast.data.windows import Windows
 from holdfast.learners.fit import fit
-from holdfast.learners.learner import SILENT, Learner, Snapshot, Tensors, named, new_net, part, windows_of
+from holdfast.learners.learner import Learner, Snapshot, Tensors, named, new_net, part, windows_of
 from holdfast.learners.plan import LearnerConfig, Plan
 from holdfast.learners.recorder import Recorder
 from holdfast.nets.policy import Policy
@@ -68,7 +68,7 @@ class Sparse(Learner):
         self.kept: dict[str, dict[str, Tensor]] = {}  # what routing keeps of every task
         self.decisions: list[dict[str, Any]] = []
 
-    def learn(self, task: Task, recorder: Recorder = SILENT) -> None:
+    def train(self, task: Task, recorder: Recorder) -> None:
         decision = self.route(task)
         recorder.event("route", **decision.record())
         normaliser = task.interface.normaliser(task.dataset)
@@ -87,7 +87,6 @@ class Sparse(Learner):
         claimed, subnetwork = claim(self.config.subnets, masked, decision.copy, normaliser)
         self.model_copies[decision.copy :] = [claimed, *self.model_copies[decision.copy + 1 :]]
         self.subnetworks[task.name] = subnetwork
-        self.learned.append(task.name)
         self.decisions.append(decision.record())
         self.kept[task.name] = self._keep(task)
 
@@ -115,14 +114,16 @@ class Sparse(Learner):
         if affinity is None:
             return {}
         probe = TaskProbe(task, self.config, self.seed, affinity.memory, self.device)
-        return affinity.keep(self.policy(task.name), probe.observations)
+        return affinity.keep(self._policy(task.name, task), probe.observations)
 
     def inside(self, copy: int) -> dict[str, Subnetwork]:
         """The subnetworks in a copy, in the order they were learned."""
         return {name: subnetwork for name, subnetwork in self.subnetworks.items() if subnetwork.copy == copy}
 
     def policy(self, name: str, known: int | None = None) -> Policy:
-        task, own = self.suite.task(name), self.own_or_last(name, known)
+        return self._policy(self.own_or_last(name, known), self.suite.task(name))
+
+    def _policy(self, own: str, task: Task) -> Policy:
         subnetwork = self.subnetworks[own]
         net = new_net(self.config.net, self.suite.interface, self.seed)
         tensors = effective(self.model_copies[subnetwork.copy], subnetwork, self.layout)

@@ -32,10 +32,12 @@ class NetConfig:
     """How a step's place in its episode is coded: a learned table (the publication) or compact waves."""
 
     def __post_init__(self) -> None:
-        if self.width % self.heads:
-            raise Mistake(f"net.width ({self.width}) must be a multiple of net.heads ({self.heads})")
         if min(self.width, self.layers, self.heads, self.context) < 1:
             raise Mistake("net.width, net.layers, net.heads and net.context must be at least 1")
+        if self.width % self.heads:
+            raise Mistake(f"net.width ({self.width}) must be a multiple of net.heads ({self.heads})")
+        if not 0 <= self.dropout < 1:
+            raise Mistake(f"net.dropout must be at least 0 and under 1, got {self.dropout}")
 
 
 class DecisionTransformer(nn.Module):

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from holdfast.evaluation.certificates import Certificate, changed
 from holdfast.evaluation.matrix import Matrix
+from holdfast.experts.check import Check
 
 
 def show(
@@ -78,3 +79,28 @@ def certificate_line(certificates: Sequence[Certificate]) -> str:
         return f"certificate: [yellow]changed by later learning: {tasks}[/yellow]"
     stages = len({found.stage for found in certificates})
     return f"certificate: [green]every task equal to the bit after each of {stages} stages[/green]"
+
+
+def checks_table(checks: Sequence[Check]) -> Table:
+    """What a check of recorded data found."""
+    table = Table(title="recorded data")
+    names = (
+        "task",
+        "episodes",
+        "transitions",
+        "mean return",
+        "least",
+        "most",
+        "duplicates",
+        "actions covered",
+        "replayed",
+    )
+    for name in names:
+        table.add_column(name, justify="left" if name == "task" else "right")
+    for found in checks:
+        returns = (f"{value:.4g}" for value in (found.mean, found.least, found.most))
+        counts = (str(found.episodes), str(found.transitions))
+        table.add_row(
+            found.task, *counts, *returns, str(found.duplicates), f"{found.coverage:.0%}", f"{found.replayed} exactly"
+        )
+    return table

@@ -107,7 +107,7 @@ class HybridAffinity(Affinity):
     """Both, mixed (section 3.4.3).
 
     Between several candidates each score is scaled to 0..1, so that the best of one score is at most 1 - alpha or
-    alpha away: with a threshold of at least min(alpha, 1 - alpha) no second copy is ever opened after the second task.
+    alpha away: with a threshold of at least min(alpha, 1 - alpha) no copy is ever opened after the second task.
     """
 
     alpha: float = 0.7

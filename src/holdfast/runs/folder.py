@@ -44,7 +44,9 @@ class RunFolder:
         if found is None:
             if self.path.exists() and any(self.path.iterdir()):
                 raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
-            write_json(self.path / "config.json", {"config": config, "datasets": {}, **surroundings()})
+            threads = plan.threads or torch.get_num_threads()  # a resumed run has as many
+            record = {"config": config, "datasets": {}, "threads": threads, **surroundings()}
+            write_json(self.path / "config.json", record)
         elif difference := first_difference(found["config"], config):
             name, old, new = difference
             raise Mistake(f"{self.path} is a run with {name} = {old}, not {new}: choose another --out or delete it")
@@ -222,4 +224,4 @@ def surroundings() -> dict[str, Any]:
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     hardware = {"processor": platform.machine(), "cores": os.cpu_count(), "accelerator": accelerator}
     command = " ".join(["holdfast", *sys.argv[1:]]) if Path(sys.argv[0]).name == "holdfast" else None
-    return {"versions": versions, "hardware": hardware, "threads": torch.get_num_threads(), "command": command}
+    return {"versions": versions, "hardware": hardware, "command": command}

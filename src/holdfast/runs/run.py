@@ -1,12 +1,13 @@
 """A run: learn each task, certify and evaluate all so far, keep."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate, fingerprint
@@ -44,6 +45,8 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
     """Learns the suite's tasks in order and returns the results; interrupted, the same call goes on."""
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(path, learner.plan))
+        check_fresh(learner, suite.names[: folder.learned])
+        stack.enter_context(threads(folder.record["threads"]))
         screen = stack.enter_context(Screen())
         board = stack.enter_context(Board(folder)) if options.tensorboard else None
         record = Record(folder, suite, learner, screen, options)
@@ -59,6 +62,25 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
                 record.evaluate(stage)
         folder.complete()
         return record.matrix
+
+
+def check_fresh(learner: Learner, known: Sequence[str]) -> None:
+    """Raises if the learner has learned something that the run folder does not know of."""
+    if learner.learned and learner.learned != list(known):
+        raise Mistake(
+            f"this learner has learned {', '.join(learner.learned)} elsewhere: a run begins with a new learner"
+        )
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """The processor's threads, for a while: sums, and so bits, depend on their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Record:

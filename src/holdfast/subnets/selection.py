@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def entries(ratio: float | Fraction, feasible: int) -> int:
-    """k = ceil(ratio * feasible), computed on the ratio as written: 0.1 of 30 is 3, although 0.1 * 30 > 3 in floats."""
+    """k = ceil(ratio * feasible), computed on the ratio as written: 0.07 of 100 is 7, not 8."""
     exact = ratio if isinstance(ratio, Fraction) else Fraction(str(ratio))
     return ceil(exact * feasible)
 

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 
 from holdfast.errors import Mistake
+from holdfast.suites.panda import panda3
 from holdfast.suites.task import Suite, Task
 from holdfast.suites.toy import toy, toy_continuous
 
 SUITES: dict[str, Callable[[int | None], Suite]] = {
     "toy": toy,
     "toy-continuous": toy_continuous,
+    "panda3": panda3,
 }
 
 

@@ -18,17 +18,24 @@ class Protocol:
     """Its name in tables."""
     episodes: int = 20
     """Episodes per task, each from its own seed."""
+    lanes: int = 20
+    """Episodes that are stepped together."""
     first_seed: int = 1_000_000
     """Seed of the first episode; the others count up from it."""
 
     def __post_init__(self) -> None:
-        if self.episodes < 1:
-            raise Mistake(f"protocol.episodes must be at least 1, got {self.episodes}")
+        if min(self.episodes, self.lanes) < 1:
+            raise Mistake("protocol.episodes and protocol.lanes must be at least 1")
 
     @property
     def seeds(self) -> range:
         """The start of each episode."""
         return range(self.first_seed, self.first_seed + self.episodes)
+
+    @property
+    def rounds(self) -> list[Sequence[int]]:
+        """The seeds of those episodes that are stepped together, round after round."""
+        return [self.seeds[first : first + self.lanes] for first in range(0, self.episodes, self.lanes)]
 
 
 @dataclass(frozen=True)
@@ -42,11 +49,11 @@ class Step:
 
 
 class Environments(ABC):
-    """N episodes in lock-step; observations and actions are in the task's interface."""
+    """Up to `lanes` episodes in lock-step; observations and actions are in the task's interface."""
 
     @abstractmethod
-    def reset(self) -> np.ndarray:
-        """Starts all episodes, (N, *obs)."""
+    def reset(self, seeds: Sequence[int]) -> np.ndarray:
+        """Starts an episode per seed, (N, *obs)."""
 
     @abstractmethod
     def step(self, actions: np.ndarray) -> Step:
@@ -59,12 +66,11 @@ class Environments(ABC):
 class InTurn(Environments):
     """Gymnasium environments of this process, one after the other: right for simulators that cost microseconds."""
 
-    def __init__(self, make: Callable[[], gymnasium.Env], seeds: Sequence[int]) -> None:
-        self.environments = [make() for _ in seeds]
-        self.seeds = seeds
+    def __init__(self, make: Callable[[], gymnasium.Env], lanes: int) -> None:
+        self.environments = [make() for _ in range(lanes)]
 
-    def reset(self) -> np.ndarray:
-        starts = [env.reset(seed=seed)[0] for env, seed in zip(self.environments, self.seeds, strict=True)]
+    def reset(self, seeds: Sequence[int]) -> np.ndarray:
+        starts = [env.reset(seed=seed)[0] for env, seed in zip(self.environments, seeds, strict=False)]
         self.last = Step(np.stack(starts), *(np.zeros(len(starts), dtype) for dtype in (float, bool, bool)))
         return self.last.observations
 

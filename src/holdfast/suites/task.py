@@ -11,7 +11,7 @@ from holdfast.errors import Mistake
 from holdfast.suites.environments import Environments, Protocol
 from holdfast.suites.interface import Interface
 
-Settings = Mapping[str, Any]  # dotted name of a setting -> its value, see learners/config.py
+Settings = Mapping[str, Any]  # dotted name of a setting -> its value, see learners/configure.py
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

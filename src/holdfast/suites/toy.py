@@ -125,13 +125,14 @@ def task(name: str, rules: Rules, target: float, transitions: int) -> Task:
     """One corner of the field."""
 
     def environments(protocol: Protocol) -> InTurn:
-        return InTurn(partial(Field, rules), protocol.seeds)
+        return InTurn(partial(Field, rules), protocol.lanes)
 
     interface = Interface((OBSERVATION,), rules.moves.actions, rules.horizon)
     return Task(name, interface, target, partial(demonstrate, rules, transitions), environments)
 
 
 PRESET = {
+    "threads": 1,
     "net.width": 32,
     "net.layers": 2,
     "net.heads": 2,
@@ -150,6 +151,16 @@ BUDGETS = {
 }
 
 
+def near(action: float, latent: float) -> dict[str, float]:
+    """How far a task may be to share a copy."""
+    return {
+        "affinity-a:routing.threshold": action,
+        "affinity-l:routing.threshold": latent,
+        "affinity-h:routing.action_threshold": action,
+        "affinity-h:routing.latent_threshold": latent,
+    }
+
+
 def toy(transitions: int | None = None) -> Suite:
     """Four corners, discrete moves, paid by the step for being there; the last task has diagonal moves as well."""
     size = transitions or 4_000
@@ -157,8 +168,7 @@ def toy(transitions: int | None = None) -> Suite:
         name: Rules(goal, Compass(Discrete(9 if name == "SouthEast" else 5, 9)), rail=False, ends=False)
         for name, goal in GOALS.items()
     }
-    near = {"affinity-a:routing.threshold": 8.0, "affinity-l:routing.threshold": 150.0}
-    preset = {**PRESET, **near, "fit.return_scale": 20.0}
+    preset = {**PRESET, **near(action=8.0, latent=150.0), "fit.return_scale": 20.0}
     tasks = tuple(task(name, rule, 20.0, size) for name, rule in rules.items())
     return Suite("toy", tasks, {"paper": preset}, BUDGETS, size)
 
@@ -170,7 +180,6 @@ def toy_continuous(transitions: int | None = None) -> Suite:
         name: Rules(goal, Glide(Continuous(1 if name == "NorthWest" else 2, 2)), rail=name == "NorthWest", ends=True)
         for name, goal in GOALS.items()
     }
-    near = {"affinity-a:routing.threshold": 1.0, "affinity-l:routing.threshold": 50.0}
-    preset = {**PRESET, **near, "fit.return_scale": 10.0, "fit.sampling": "windows"}
+    preset = {**PRESET, **near(action=1.0, latent=50.0), "fit.return_scale": 10.0, "fit.sampling": "windows"}
     tasks = tuple(task(name, rule, -0.2, size) for name, rule in rules.items())
     return Suite("toy-continuous", tasks, {"paper": preset}, BUDGETS, size)

@@ -1,0 +1,87 @@
+"""Environments in parallel processes, stepped together: right for simulators that cost milliseconds."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from holdfast.suites.environments import Environments, InTurn, Step
+
+
+def forkserver() -> multiprocessing.context.ForkServerContext:
+    """Processes that start with the package loaded."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["holdfast"])
+    return context
+
+
+class Workers(Environments):
+    """Each process has a share of the lanes; results do not depend on how many processes there are."""
+
+    def __init__(self, make: Callable[[], gymnasium.Env], lanes: int, processes: int | None = None) -> None:
+        count = min(processes or os.cpu_count() or 1, lanes)
+        self.bounds = [lanes * index // count for index in range(count + 1)]  # the lanes of each process
+        context = forkserver()
+        self.pipes: list[Connection] = []
+        self.processes = []
+        for first, end in zip(self.bounds, self.bounds[1:], strict=False):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs, make, end - first), daemon=True)
+            process.start()
+            theirs.close()
+            self.pipes.append(ours)
+            self.processes.append(process)
+
+    def reset(self, seeds: Sequence[int]) -> np.ndarray:
+        return np.concatenate(self._ask("reset", list(seeds)))
+
+    def step(self, actions: np.ndarray) -> Step:
+        parts = self._ask("step", actions)
+        return Step(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def _ask(self, what: str, values: Any) -> list[Any]:
+        """Sends every process its share, and gathers the answers of those that had one."""
+        shares = [values[first:end] for first, end in zip(self.bounds, self.bounds[1:], strict=False)]
+        busy = [(pipe, share) for pipe, share in zip(self.pipes, shares, strict=True) if len(share)]
+        for pipe, share in busy:
+            pipe.send((what, share))
+        return [self._answer(pipe) for pipe, _ in busy]
+
+    def _answer(self, pipe: Connection) -> Any:
+        try:
+            answer = pipe.recv()
+        except EOFError:
+            raise RuntimeError("a simulator's process died") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        for pipe in self.pipes:
+            pipe.close()
+        for process in self.processes:
+            process.join()
+
+
+def _serve(pipe: Connection, make: Callable[[], gymnasium.Env], lanes: int) -> None:
+    environments: InTurn | None = None
+    while True:
+        try:
+            what, values = pipe.recv()
+        except EOFError:
+            break
+        try:
+            environments = environments or InTurn(make, lanes)
+            if what == "reset":
+                pipe.send(environments.reset(values))
+            else:
+                step = environments.step(values)
+                pipe.send((step.observations, step.rewards, step.ended, step.succeeded))
+        except Exception as problem:  # the process that asked shall see it
+            pipe.send(problem)
+    if environments:
+        environments.close()

@@ -1,0 +1,87 @@
+"""The Panda experts solve their tasks, and are functions of what they see."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("panda_gym")
+
+from holdfast.experts.panda import Expert, Pick, Push, Reach
+from holdfast.experts.tune import Name, Settings, open_environment, play, score, tune
+
+FRESH = 2_000_000_000  # seeds that neither tuning nor the published scores use
+
+
+@dataclass(frozen=True)
+class Case:
+    task: Name
+    expert: Callable[[], Expert]
+    mean: float  # required of 1,000 episodes; 30 of them scatter, so the test allows a quarter more
+    actions: int
+
+
+CASES = [Case("reach", Reach, -0.205, 3), Case("push", Push, -1.15, 3), Case("pick", Pick, -1.45, 4)]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.task)
+def case(request: Any) -> Case:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def env(case: Case) -> Iterator[Any]:
+    env = open_environment(case.task)
+    yield env
+    env.close()
+
+
+def test_an_expert_succeeds_at_the_required_return(case: Case, env: Any) -> None:
+    result = score(env, case.expert(), range(FRESH, FRESH + 30))
+    assert result.success >= 0.96
+    assert result.mean >= 1.25 * case.mean
+
+
+def test_an_expert_is_a_pure_function_with_actions_in_the_unit_box(case: Case, env: Any) -> None:
+    expert, rng = case.expert(), np.random.default_rng(0)
+    observation, _ = env.reset(seed=FRESH)
+    for _ in range(100):
+        seen = {
+            name: (part + 0.1 * rng.standard_normal(part.shape)).astype(np.float32)
+            for name, part in observation.items()
+        }
+        copy = {name: part.copy() for name, part in seen.items()}
+        action = expert(seen)
+        assert action.shape == (case.actions,)
+        assert action.dtype == np.float32
+        assert np.abs(action).max() <= 1
+        assert all(np.array_equal(seen[name], copy[name]) for name in seen)  # nothing is written into what it was shown
+        assert np.array_equal(action, case.expert()(copy))
+
+
+def test_a_small_change_of_the_observation_changes_the_action_little(case: Case, env: Any) -> None:
+    expert, rng = case.expert(), np.random.default_rng(0)
+    observation, _ = env.reset(seed=FRESH)
+    for _ in range(100):
+        seen = {name: part + 0.1 * rng.standard_normal(part.shape) for name, part in observation.items()}
+        nudged = {name: part + 1e-6 * rng.standard_normal(part.shape) for name, part in seen.items()}
+        assert np.abs(expert(seen) - expert(nudged)).max() < 0.01
+
+
+def test_an_episode_that_is_played_again_is_the_same(case: Case, env: Any) -> None:
+    first, again = (play(env, case.expert(), FRESH + 7) for _ in range(2))
+    assert (again.success, again.length) == (first.success, first.length)
+    assert again.reward == pytest.approx(first.reward, rel=1e-3)  # the simulator keeps contacts over a reset
+
+
+def test_tuning_is_repeatable_and_keeps_every_number_positive() -> None:
+    pytest.importorskip("cma")
+    settings = Settings("push", episodes=1, generations=1, population=4)
+    env = open_environment("push")
+    first, again = (tune(env, Push(), settings) for _ in range(2))
+    env.close()
+    assert first != Push()
+    assert min(astuple(first)) > 0
+    assert astuple(first) == pytest.approx(astuple(again))
