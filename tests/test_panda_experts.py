@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("panda_gym")
 
 from holdfast.experts.panda import Expert, Pick, Push, Reach
-from holdfast.experts.tune import Name, Settings, open_environment, play, score, tune
+from holdfast.experts.tune import Name, Settings, open_environment, score, tune
 
 FRESH = 2_000_000_000  # seeds that neither tuning nor the published scores use
 
@@ -70,18 +70,11 @@ def test_a_small_change_of_the_observation_changes_the_action_little(case: Case,
         assert np.abs(expert(seen) - expert(nudged)).max() < 0.01
 
 
-def test_an_episode_that_is_played_again_is_the_same(case: Case, env: Any) -> None:
-    first, again = (play(env, case.expert(), FRESH + 7) for _ in range(2))
-    assert (again.success, again.length) == (first.success, first.length)
-    assert again.reward == pytest.approx(first.reward, rel=1e-3)  # the simulator keeps contacts over a reset
-
-
-def test_tuning_is_repeatable_and_keeps_every_number_positive() -> None:
+def test_tuning_keeps_every_number_positive() -> None:
     pytest.importorskip("cma")
     settings = Settings("push", episodes=1, generations=1, population=4)
     env = open_environment("push")
-    first, again = (tune(env, Push(), settings) for _ in range(2))
+    tuned = tune(env, Push(), settings)
     env.close()
-    assert first != Push()
-    assert min(astuple(first)) > 0
-    assert astuple(first) == pytest.approx(astuple(again))
+    assert tuned != Push()
+    assert min(astuple(tuned)) > 0

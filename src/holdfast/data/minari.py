@@ -146,14 +146,15 @@ def local_datasets() -> list[tuple[str, int, int]]:
 
 
 def _read_episodes(name: str) -> Demonstrations:
+    dataset = library().load_dataset(name)
+    about = dataset.storage.get_episode_metadata(range(dataset.total_episodes))
     parts = []
-    for episode in library().load_dataset(name).iterate_episodes():
+    for episode, found in zip(dataset.iterate_episodes(), about, strict=True):
         if not isinstance(episode.observations, dict):
             raise Mistake(f"the observations of {name} must be named parts, as panda-gym gives them")
-        lengths = np.array([len(episode.rewards)])
-        rewards = np.asarray(episode.rewards, np.float64)
-        seeds = np.array([-1 if episode.seed is None else episode.seed]) if hasattr(episode, "seed") else np.array([-1])
-        parts.append(Demonstrations(episode.observations, np.asarray(episode.actions), rewards, lengths, seeds))
+        rewards, seed = np.asarray(episode.rewards, np.float64), found.get("seed", -1)
+        one = np.array([len(rewards)]), np.array([seed])
+        parts.append(Demonstrations(episode.observations, np.asarray(episode.actions), rewards, *one))
     return Demonstrations.join(parts)
 
 

@@ -57,22 +57,24 @@ class Push:
     Lengths in metres, gains in actions for each `STEP` of error. Every number is positive (the tuner relies on it).
     """
 
-    behind: float = 0.011  # lands this far behind the centre; the front edge would tip the cube
-    height: float = 0.034  # aims below the 0.047 at which the hand rests on the cube, so it arrives pressing
-    lift: float = 0.05  # flies this much higher ...
-    wide: float = 0.040  # ... while further away than this: over the cube, never through it
-    outward: float = 12.0  # and higher for cubes further out, where the arm sinks as it stretches
-    fly_x: float = 2.0
-    fly_y: float = 1.3
-    fly_z: float = 1.1
-    drag_x: float = 1.5
-    drag_y: float = 1.3
-    press: float = 0.7
-    press_outward: float = 0.3  # dragging outward needs more pressure, inward more speed
-    near: float = 0.030  # the hand is over the cube
-    near_blur: float = 0.005
-    low: float = 0.060  # the hand is so low that it touches the cube, or would run into it
-    low_blur: float = 0.0034
+    behind: float = 0.0105  # lands this far behind the centre; the front edge would tip the cube
+    height: float = 0.0345  # aims below the 0.047 at which the hand rests on the cube, so it arrives pressing
+    lift: float = 0.059  # flies this much higher ...
+    wide: float = 0.047  # ... while further away than this: over the cube, never through it
+    outward: float = 12.7  # and higher for cubes further out, where the arm sinks as it stretches
+    fly_out: float = 1.42  # along x: the arm stretches slowly ...
+    fly_in: float = 1.42  # ... and withdraws fast
+    fly_y: float = 1.14
+    fly_z: float = 0.88
+    drag_out: float = 0.8  # pressing makes it fast outward, and braking hard would throw the cube off
+    drag_in: float = 1.6
+    drag_y: float = 1.85
+    press: float = 0.74
+    press_outward: float = 0.30  # dragging outward needs more pressure, inward more speed
+    near: float = 0.043  # the hand is over the cube
+    near_blur: float = 0.0054
+    low: float = 0.0645  # the hand is so low that it touches the cube, or would run into it
+    low_blur: float = 0.0026
 
     def __call__(self, observation: Observation) -> np.ndarray:
         hand, cube, goal = _places(observation)
@@ -82,8 +84,8 @@ class Push:
         low = _gate(self.low - hand[2], self.low_blur)
         climb = self.height + _lift(gap, self.lift, self.wide, self.outward) - hand[2]
 
-        fly = _steps(gap, self.fly_x, self.fly_y)
-        drag = _steps(way, self.drag_x, self.drag_y)
+        fly = _steps(gap, self.fly_out if gap[0] > 0 else self.fly_in, self.fly_y)
+        drag = _steps(way, self.drag_out if way[0] > 0 else self.drag_in, self.drag_y)
         press = self.press + self.press_outward * way[0] / _length(way)
         # High: fly. Low and over the cube: drag. Low beside the cube: only climb.
         flat = (1 - low) * fly + low * over * drag
@@ -102,18 +104,19 @@ class Pick:
     lift: float = 0.045  # as in `Push`
     wide: float = 0.040
     outward: float = 14.0
-    fly_x: float = 1.8
+    fly_out: float = 2.4
+    fly_in: float = 1.3
     fly_y: float = 1.3
     fly_z: float = 1.1
     carry_x: float = 2.0
     carry_y: float = 1.5
     carry_z: float = 1.2
-    early: float = 0.05  # the share of the carrying that begins while the fingers still close
-    near: float = 0.042  # the hand is over the cube
+    early: float = 0.08  # the share of the carrying that begins while the fingers still close
+    near: float = 0.045  # the hand is over the cube
     near_blur: float = 0.003
     low: float = 0.028  # the hand is so little above the cube's centre that the fingers reach it
     low_blur: float = 0.0025
-    closed: float = 0.052  # the fingers' distance with the 0.04 wide cube between them, and some play
+    closed: float = 0.055  # the fingers' distance with the 0.04 wide cube between them, and some play
     closed_blur: float = 0.002
 
     def __call__(self, observation: Observation) -> np.ndarray:
@@ -125,7 +128,8 @@ class Pick:
         held = around * _gate(self.closed - observation["observation"][6], self.closed_blur)
         climb = gap[2] - self.below + _lift(gap, self.lift, self.wide, self.outward)
 
-        flat = (1 - low * (1 - over)) * _steps(gap[:2], self.fly_x, self.fly_y)  # low beside the cube: only climb
+        # Low beside the cube: only climb.
+        flat = (1 - low * (1 - over)) * _steps(gap[:2], self.fly_out if gap[0] > 0 else self.fly_in, self.fly_y)
         fly = np.concatenate([flat, _steps([climb], self.fly_z)])
         carry = _steps(goal - cube, self.carry_x, self.carry_y, self.carry_z)
         arm = (1 - held) * (fly + around * self.early * carry) + held * carry

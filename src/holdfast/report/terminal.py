@@ -83,24 +83,14 @@ def certificate_line(certificates: Sequence[Certificate]) -> str:
 
 def checks_table(checks: Sequence[Check]) -> Table:
     """What a check of recorded data found."""
-    table = Table(title="recorded data")
-    names = (
-        "task",
-        "episodes",
-        "transitions",
-        "mean return",
-        "least",
-        "most",
-        "duplicates",
-        "actions covered",
-        "replayed",
-    )
+    table = Table(title="recorded data: returns, episodes that stand there twice, action range seen, replays")
+    names = ("task", "episodes", "steps", "mean", "least", "most", "twice", "actions", "replayed")
     for name in names:
         table.add_column(name, justify="left" if name == "task" else "right")
     for found in checks:
         returns = (f"{value:.4g}" for value in (found.mean, found.least, found.most))
         counts = (str(found.episodes), str(found.transitions))
         table.add_row(
-            found.task, *counts, *returns, str(found.duplicates), f"{found.coverage:.0%}", f"{found.replayed} exactly"
+            found.task, *counts, *returns, str(found.duplicates), f"{found.coverage:.0%}", f"{found.replayed}, exact"
         )
     return table

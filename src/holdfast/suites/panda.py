@@ -72,13 +72,15 @@ def quiet() -> Iterator[None]:
 class ExactReset(gymnasium.Wrapper):
     """Makes an episode a function of its seed and actions alone.
 
-    The simulator keeps contacts of the last episode and lets them push in the next one. Going back to a state in which
-    nothing touched the cube, and stepping once, makes it forget them.
+    The simulator keeps contacts of the last episode and lets them push in the next one: going back to a state in which
+    nothing touched the cube, and stepping once, makes it forget them. And it takes contacts in the order of their
+    addresses in memory, unless it is told to sort them.
     """
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
         self.simulator = env.unwrapped.sim.physics_client  # type: ignore[attr-defined]
+        self.simulator.setPhysicsEngineParameter(deterministicOverlappingPairs=1)
         env.reset(seed=0)
         if "object" in env.unwrapped.sim._bodies_idx:  # type: ignore[attr-defined]
             env.unwrapped.sim.set_base_pose("object", np.array([0.0, 0.0, 5.0]), np.array([0.0, 0.0, 0.0, 1.0]))  # type: ignore[attr-defined]

@@ -1,0 +1,232 @@
+"""Panda-3: an episode is its seed and actions, data is what the simulator says, processes change nothing."""
+
+import json
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+from holdfast.cli import main
+from holdfast.data import minari as store
+from holdfast.data.minari import Demonstrations
+from holdfast.errors import Mistake
+from holdfast.experts import demonstrate
+from holdfast.experts.check import check, replay
+from holdfast.experts.demonstrate import build, record
+from holdfast.experts.supply import silent, suite
+from holdfast.runs.run import reopen, run
+from holdfast.suites.environments import InTurn
+from holdfast.suites.panda import ARMS, load, make, make_shared, shared, to_dataset
+from holdfast.suites.workers import Workers
+from tests.tiny import QUIET, contents, tiny_learner
+
+PUSH = ARMS["PandaPush"]
+SIZE = 300
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_datasets(tmp_path_factory):
+    """Datasets of these tests, not the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINARI_DATASETS_PATH", str(tmp_path_factory.mktemp("minari")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def push() -> Demonstrations:
+    build(PUSH, SIZE, silent)
+    return store.read(PUSH.dataset(SIZE))
+
+
+def rollout(env, seed):
+    rng = np.random.default_rng(seed)
+    observation, _ = env.reset(seed=seed)
+    story, over = [observation], False
+    while not over:
+        drift = np.array([0.0, 0.0, -0.3, 0.0][: env.action_space.shape[0]])  # down to the cube, to touch it
+        observation, reward, terminated, truncated, _ = env.step(rng.uniform(-1, 1, drift.shape) + drift)
+        story += [observation, reward]
+        over = terminated or truncated
+    return np.concatenate([np.atleast_1d(part) for part in story])
+
+
+@pytest.mark.parametrize("task", ARMS)
+def test_an_episode_is_a_function_of_its_seed_and_actions_whatever_was_played_before(task):
+    one, other = make_shared(ARMS[task].environment), make_shared(ARMS[task].environment)
+    forth = {seed: rollout(one, seed) for seed in range(6)}
+    back = {seed: rollout(other, seed) for seed in reversed(range(6))}
+    assert all(np.array_equal(forth[seed], back[seed]) for seed in range(6))
+    one.close()
+    other.close()
+
+
+@pytest.mark.parametrize(("task", "features"), [("PandaReach", 13), ("PandaPush", 25), ("PandaPickAndPlace", 26)])
+def test_all_tasks_share_one_interface(task, features):
+    env = make_shared(ARMS[task].environment)
+    first, _ = env.reset(seed=0)
+    second = env.step(np.zeros(ARMS[task].actions, np.float32))[0]
+    assert first.shape == second.shape == (26,)
+    assert not first[features:].any()
+    time = features - 7  # before achieved and desired goal
+    assert (first[time], second[time]) == (1.0, np.float32(1 - 1 / 50))
+    goal = env.unwrapped.task.get_goal()
+    assert np.allclose(first[features - 3 : features], goal)
+    env.close()
+
+
+def test_the_layout_by_hand():
+    parts = {
+        "observation": np.full((2, 6), 1.0),
+        "achieved_goal": np.full((2, 3), 2.0),
+        "desired_goal": np.full((2, 3), 3.0),
+    }
+    flat = shared(parts, np.array([0, 25]))
+    assert flat[1].tolist() == [1.0] * 6 + [0.5] + [2.0] * 3 + [3.0] * 3 + [0.0] * 13
+
+
+def test_a_recording_does_not_depend_on_the_number_of_processes(push):
+    alone = record(PUSH, SIZE, silent, processes=1)
+    for name in ("actions", "rewards", "lengths", "seeds"):
+        assert np.array_equal(getattr(alone, name), getattr(push, name))
+
+
+def test_less_data_is_the_beginning_of_more(push):
+    less = record(PUSH, 100, silent, processes=1)
+    first = push.first(100)
+    assert np.array_equal(less.actions, first.actions)
+    assert first.lengths.sum() >= 100 > first.lengths[:-1].sum()
+    with pytest.raises(Mistake, match="transitions, not"):
+        push.first(10_000)
+
+
+def test_plain_minari_opens_the_dataset(push):
+    import minari
+
+    dataset = minari.load_dataset(PUSH.dataset(SIZE))
+    assert dataset.total_steps == push.lengths.sum()
+    assert dataset.env_spec.id == PUSH.environment
+    episode = next(iter(dataset.iterate_episodes()))
+    assert set(episode.observations) == {"observation", "achieved_goal", "desired_goal"}
+    assert len(episode.observations["observation"]) == len(episode.actions) + 1
+    assert episode.terminations[-1]
+    assert dataset.storage.metadata["ref_max_score"] > dataset.storage.metadata["ref_min_score"]
+
+
+def test_the_cache_holds_what_minari_holds(push):
+    slow = store._read_episodes(PUSH.dataset(SIZE))
+    for name in ("actions", "rewards", "lengths"):
+        assert np.array_equal(getattr(slow, name), getattr(push, name))
+    assert all(np.array_equal(slow.observations[name], push.observations[name]) for name in push.observations)
+    cache = store.folder(PUSH.dataset(SIZE)) / "data" / store.CACHE
+    cache.unlink()
+    assert np.array_equal(store.read(PUSH.dataset(SIZE)).actions, push.actions)
+    assert cache.exists()
+
+
+def test_recorded_episodes_become_windows_of_the_shared_interface(push):
+    dataset = to_dataset(push)
+    assert dataset.observations.shape == (push.lengths.sum(), 26)
+    assert dataset.actions.shape[1] == 4
+    assert not dataset.actions[:, 3].any()
+    starts = dataset.observations[dataset.starts, 18]
+    assert (starts == 1.0).all()  # the time feature where every episode begins
+
+
+def test_a_check_replays_and_a_changed_reward_is_found(push):
+    found = check(PUSH, SIZE, replays=8)
+    assert found.replayed == 8
+    assert found.differing == ()
+    assert found.duplicates == 0
+    rewards = push.rewards.copy()
+    rewards[push.lengths[0]] += 1e-9
+    changed = Demonstrations(push.observations, push.actions, rewards, push.lengths, push.seeds)
+    (said,) = replay(PUSH, changed, np.arange(3))
+    assert said.startswith("PandaPush episode 1 step 0")
+
+
+def test_an_interrupted_build_leaves_no_half_dataset(push, monkeypatch):
+    def interrupted(place, demonstrations):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "_write_cache", interrupted)
+    monkeypatch.setattr(demonstrate, "record", lambda *words: push)
+    with pytest.raises(KeyboardInterrupt):
+        build(PUSH, 299, silent)
+    assert not store.exists(PUSH.dataset(299))
+    assert not list(store.folder("").glob(".building-*"))
+    monkeypatch.undo()
+
+
+def test_data_for_another_interface_is_refused(push):
+    path = store.folder(PUSH.dataset(SIZE)) / "data" / "metadata.json"
+    before = path.read_text()
+    path.write_text(json.dumps({**json.loads(before), "holdfast_interface": "panda-0"}))
+    with pytest.raises(Mistake, match="for interface panda-0, not panda-1"):
+        load(PUSH, SIZE)
+    path.write_text(before)
+
+
+def test_processes_and_turns_give_the_same_episodes():
+    def play(environments):
+        rng = np.random.default_rng(0)
+        story = [environments.reset([3, 1, 4])]
+        for _ in range(4):
+            step = environments.step(rng.uniform(-1, 1, (3, 3)).astype(np.float32))
+            story += [step.observations, step.rewards, step.ended, step.succeeded]
+        environments.close()
+        return story
+
+    make_push = partial(make_shared, PUSH.environment)
+    turns, processes = play(InTurn(make_push, 3)), play(Workers(make_push, 3, processes=2))
+    assert all(np.array_equal(a, b) for a, b in zip(turns, processes, strict=True))
+
+
+def failing():
+    raise Mistake("this simulator does not start")
+
+
+def test_what_goes_wrong_in_a_process_is_said_here():
+    workers = Workers(failing, 2, processes=1)
+    with pytest.raises(Mistake, match="does not start"):
+        workers.reset([0, 1])
+    workers.close()
+
+
+def test_the_simulator_is_quiet(capfd):
+    make(PUSH.environment).close()
+    printed = capfd.readouterr()
+    assert printed.out == printed.err == ""
+
+
+def test_a_missing_simulator_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "panda_gym", None)
+    with pytest.raises(Mistake, match=r"pip install 'holdfast\[panda\]'"):
+        make(PUSH.environment)
+
+
+def test_a_run_builds_its_data_and_evaluating_later_gives_the_same(tmp_path, capsys):
+    words = ["--suite", "panda3", "--learner", "tsn-core", "--budget", "smoke", "--no-tensorboard", "--net.width", "16"]
+    main(["run", *words, "--out", str(tmp_path / "now")])
+    main(["run", *words, "--out", str(tmp_path / "later"), "--no-evaluate"])
+    main(["evaluate", str(tmp_path / "later")])
+    assert contents(tmp_path / "now") == contents(tmp_path / "later")
+    matrix = json.loads((tmp_path / "now" / "matrix.json").read_text())
+    assert matrix["metrics"]["AvgF"] == 0.0
+    assert matrix["distinct_episodes"][2] == [4, 4, 4]
+    assert "PandaPickAndPlace" in capsys.readouterr().out
+
+
+def test_the_command_line_checks_and_lists_data(capsys):
+    main(["data", "check", "panda3", "--transitions", str(SIZE), "--replays", "3"])
+    main(["data", "list"])
+    printed = capsys.readouterr().out
+    assert "3, exact" in printed
+    assert PUSH.dataset(SIZE) in printed
+
+
+def test_a_reopened_panda_run_has_its_suite(tmp_path):
+    found = suite("panda3", transitions=SIZE).ordered(["PandaReach"])
+    run(found, tiny_learner("naive", found), tmp_path, QUIET)
+    again, learner = reopen(tmp_path)
+    assert (again.names, learner.learned) == (["PandaReach"], ["PandaReach"])
