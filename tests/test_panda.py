@@ -221,7 +221,7 @@ def test_the_command_line_checks_and_lists_data(capsys):
     main(["data", "check", "panda3", "--transitions", str(SIZE), "--replays", "3"])
     main(["data", "list"])
     printed = capsys.readouterr().out
-    assert "3, exact" in printed
+    assert "exactly as recorded" in printed
     assert PUSH.dataset(SIZE) in printed
 
 

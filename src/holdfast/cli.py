@@ -103,7 +103,10 @@ def run_command(arguments: Sequence[str]) -> None:
         for task in suite.tasks:
             task.dataset  # noqa: B018  made here, where it can be watched, if it is not there yet
     run(suite, learner_for(command.plan, suite, command.device), command.out, command.options)
-    show_run(command.out)
+    if command.options.evaluate:
+        show_run(command.out)
+    else:
+        print(f"trained, not evaluated: holdfast evaluate {command.out}")
 
 
 def evaluate_command(arguments: Sequence[str]) -> None:

@@ -34,8 +34,8 @@ class Reach:
     """Straight to the goal, corrected by a small network.
 
     panda-gym stops its inverse kinematics early, so that the hand does not move as asked: the axes differ, one pulls
-    the other along, and both change with the pose. No matrix of gains undoes this (a mean return of -0.216); 1,500
-    numbers, learned by `experts/reach.py`, do (-0.200, which is about what planning in the simulator itself finds).
+    the other along, and both change with the pose. No matrix of gains undoes this (a mean return of -0.213); 1,500
+    numbers, learned by `experts/reach.py`, do (-0.198, which is about what planning in the simulator itself finds).
     """
 
     layers: Layers = field(default_factory=read_layers)
@@ -62,8 +62,7 @@ class Push:
     lift: float = 0.059  # flies this much higher ...
     wide: float = 0.047  # ... while further away than this: over the cube, never through it
     outward: float = 12.7  # and higher for cubes further out, where the arm sinks as it stretches
-    fly_out: float = 1.42  # along x: the arm stretches slowly ...
-    fly_in: float = 1.42  # ... and withdraws fast
+    fly_x: float = 1.42
     fly_y: float = 1.14
     fly_z: float = 0.88
     drag_out: float = 0.8  # pressing makes it fast outward, and braking hard would throw the cube off
@@ -84,7 +83,7 @@ class Push:
         low = _gate(self.low - hand[2], self.low_blur)
         climb = self.height + _lift(gap, self.lift, self.wide, self.outward) - hand[2]
 
-        fly = _steps(gap, self.fly_out if gap[0] > 0 else self.fly_in, self.fly_y)
+        fly = _steps(gap, self.fly_x, self.fly_y)
         drag = _steps(way, self.drag_out if way[0] > 0 else self.drag_in, self.drag_y)
         press = self.press + self.press_outward * way[0] / _length(way)
         # High: fly. Low and over the cube: drag. Low beside the cube: only climb.
@@ -104,8 +103,8 @@ class Pick:
     lift: float = 0.045  # as in `Push`
     wide: float = 0.040
     outward: float = 14.0
-    fly_out: float = 2.4
-    fly_in: float = 1.3
+    fly_out: float = 2.4  # along x: the arm stretches slowly ...
+    fly_in: float = 1.3  # ... and withdraws fast
     fly_y: float = 1.3
     fly_z: float = 1.1
     carry_x: float = 2.0
