@@ -14,7 +14,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 run: $(READY)
-	$(BIN)/holdfast run --suite toy --learner affinity-l --budget quick --out runs/demo
+	$(BIN)/holdfast run --suite panda3 --learner affinity-l --budget quick --out runs/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest

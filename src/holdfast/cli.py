@@ -143,13 +143,12 @@ def show_command(arguments: Sequence[str]) -> None:
 
 
 def show_run(path: Path) -> None:
-    """Prints a run and names its folder."""
-    folder, console = RunFolder(path), Console()
+    """Prints a run."""
+    folder = RunFolder(path)
     matrix = folder.read_matrix()
     if matrix is None:
         raise Mistake(f"{path} has no results yet: holdfast evaluate {path}")
-    show(console, matrix, folder.read_routes(), folder.read_certificates())
-    console.print(f"folder: {path}", highlight=False)
+    show(Console(), folder, matrix)
 
 
 def suites_command(arguments: Sequence[str]) -> None:

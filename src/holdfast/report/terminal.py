@@ -1,6 +1,6 @@
 """A run on the screen: its matrix, its routes, its certificate."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -8,21 +8,43 @@ from rich.table import Table
 
 from holdfast.evaluation.certificates import Certificate, changed
 from holdfast.evaluation.matrix import Matrix
+from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.experts.check import Check
+from holdfast.report.published import published
+from holdfast.runs.folder import RunFolder
 
 
-def show(
-    console: Console, matrix: Matrix, routes: Sequence[dict[str, Any]], certificates: Sequence[Certificate]
-) -> None:
-    """Prints a run."""
-    console.print(matrix_table(matrix))
+def show(console: Console, folder: RunFolder, matrix: Matrix) -> None:
+    """Prints a run and names its folder."""
+    data_returns = folder.record["data_returns"]
+    console.print(matrix_table(matrix, data_returns))
     console.print(metrics_line(matrix), highlight=False)
-    if routes:
+    console.print(beside_line(matrix, data_returns), highlight=False)
+    if routes := folder.read_routes():
         console.print(routes_table(routes))
-    console.print(certificate_line(certificates), highlight=False)
+    console.print(certificate_line(folder.read_certificates()), highlight=False)
+    console.print(f"folder: {folder.path}", highlight=False)
 
 
-def matrix_table(matrix: Matrix) -> Table:
+def beside_line(matrix: Matrix, data_returns: Mapping[str, float]) -> str:
+    """What the data itself and the publication have, in the same measures."""
+    known = [data_returns[task] for task in matrix.tasks if task in data_returns]
+    lines = []
+    if len(known) == len(matrix.tasks):
+        lines.append(f"the data itself: {measures(norm_avg(known, matrix.targets), avg_gap(known, matrix.targets))}")
+    if row := published(matrix.suite, matrix.learner):
+        found = measures(row.get("NormAvg"), row.get("AvgGap"), row.get("AvgF"))
+        lines.append(f"published: {found or 'no summary'}; {row.get('copies', len(matrix.tasks))} copies")
+    return "\n".join(lines)
+
+
+def measures(normalised: float | None, gap: float | None, forgotten: float | None = None) -> str:
+    """Those of these numbers that there are."""
+    named = {"NormAvg": normalised, "AvgGap": gap, "AvgF": forgotten}
+    return ", ".join(f"{name} {value:.4g}" for name, value in named.items() if value is not None)
+
+
+def matrix_table(matrix: Matrix, data_returns: Mapping[str, float]) -> Table:
     """Mean returns after each task; a result that was carried over, since nothing changed, is dim."""
     episodes = matrix.protocol["episodes"]
     table = Table(title=f"{matrix.learner} on {matrix.suite}, seed {matrix.seed}: mean return of {episodes} episodes")
@@ -34,11 +56,14 @@ def matrix_table(matrix: Matrix) -> Table:
         cells = zip(mean[stage], matrix.carried[stage], strict=True)
         table.add_row(task, *(_cell(value, origin) for value, origin in cells))
     table.add_section()
-    table.add_row("target", *(f"{target:.4g}" for target in matrix.targets))
+    table.add_row("the data's mean", *(_cell(data_returns.get(task)) for task in matrix.tasks))
+    if row := published(matrix.suite, matrix.learner):
+        table.add_row(f"published ({row['method']})", *(_cell(row.get(task)) for task in matrix.tasks))
+    table.add_row("target", *(_cell(target) for target in matrix.targets))
     return table
 
 
-def _cell(value: float | None, origin: int | None) -> str:
+def _cell(value: float | None, origin: int | None = None) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if origin is None else f"[dim]{value:.4g}[/dim]"
@@ -82,15 +107,12 @@ def certificate_line(certificates: Sequence[Certificate]) -> str:
 
 
 def checks_table(checks: Sequence[Check]) -> Table:
-    """What a check of recorded data found."""
+    """What a check found: returns, episodes that stand there twice, the range of actions seen, episodes replayed."""
     table = Table(title="recorded data; all that was replayed was exactly as recorded")
-    names = ("task", "episodes", "steps", "mean", "least", "most", "twice", "actions", "replayed")
-    for name in names:
-        table.add_column(name, justify="left" if name == "task" else "right")
+    for name in ("task", "episodes", "mean", "worst", "twice", "range", "replayed"):
+        table.add_column(name, justify="left" if name == "task" else "right", no_wrap=True)
     for found in checks:
-        returns = (f"{value:.4g}" for value in (found.mean, found.least, found.most))
-        counts = (str(found.episodes), str(found.transitions))
-        table.add_row(
-            found.task, *counts, *returns, str(found.duplicates), f"{found.coverage:.0%}", str(found.replayed)
-        )
+        returns = (f"{found.mean:.3f}", f"{found.least:.2f}")
+        rest = (str(found.duplicates), f"{found.coverage:.0%}", str(found.replayed))
+        table.add_row(found.task, str(found.episodes), *returns, *rest)
     return table

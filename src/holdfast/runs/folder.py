@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import torch
 
+from holdfast.data.episodes import Dataset
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate
 from holdfast.evaluation.matrix import Matrix
@@ -45,7 +46,7 @@ class RunFolder:
             if self.path.exists() and any(self.path.iterdir()):
                 raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
             threads = plan.threads or torch.get_num_threads()  # a resumed run has as many
-            record = {"config": config, "datasets": {}, "threads": threads, **surroundings()}
+            record = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads, **surroundings()}
             write_json(self.path / "config.json", record)
         elif difference := first_difference(found["config"], config):
             name, old, new = difference
@@ -102,11 +103,12 @@ class RunFolder:
         """Where the state of an unfinished fit is kept."""
         return self.path / "state" / f"fit.{stage}.safetensors"
 
-    def check_data(self, task: str, fingerprint: str) -> None:
-        """Keeps the fingerprint of a task's data, and raises if the run began with other data."""
-        known = self.record["datasets"].setdefault(task, fingerprint)
-        if known != fingerprint:
+    def check_data(self, task: str, dataset: Dataset) -> None:
+        """Keeps what identifies a task's data, and its mean return; raises if the run began with other data."""
+        known = self.record["datasets"].setdefault(task, dataset.fingerprint)
+        if known != dataset.fingerprint:
             raise Mistake(f"the data of {task} changed since {self.path} was begun: choose another --out")
+        self.record["data_returns"][task] = float(dataset.totals.mean())
         write_json(self.path / "config.json", self.record)
 
     # What was learned

@@ -53,7 +53,7 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
         for stage, task in enumerate(suite.tasks):
             if stage == folder.learned:
                 record.bring_learner_to(stage - 1)
-                folder.check_data(task.name, task.dataset.fingerprint)
+                folder.check_data(task.name, task.dataset)
                 folder.begin_task(task.name)
                 learner.learn(task, FolderRecorder(folder, screen, stage, task.name, options.save_every, board))
                 folder.commit(learner.snapshot(), newest_only=learner.retains)

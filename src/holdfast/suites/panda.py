@@ -194,6 +194,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "quick": {
         "fit.steps": 1_500,
         "fit.batch": 64,
+        "net.dropout": 0.0,
         "fit.learning_rate": 1e-3,
         "fit.schedule": "one-cycle",
         "protocol.episodes": 20,
