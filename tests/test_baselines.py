@@ -12,7 +12,7 @@ from holdfast.evaluation.rollouts import evaluate
 from holdfast.learners import learner
 from holdfast.learners.anchor import Anchor
 from holdfast.learners.ewc import fisher_information
-from holdfast.learners.fit import FitConfig, fit
+from holdfast.learners.fit import FitConfig, fit, share_of_rate
 from holdfast.learners.recorder import Silent
 from holdfast.learners.si import Path
 from holdfast.suites import suite
@@ -92,6 +92,15 @@ def test_the_path_integral_of_small_steps_is_the_loss_that_was_lost():
     fit(model, One(), FitConfig(steps=2000, learning_rate=5e-4, weight_decay=0.0, clip=1e9), 0, Silent(), path)
     after = float(model.loss(torch.tensor([1.0])).detach())
     assert float(path.integral["w"]) == pytest.approx(before - after, rel=0.01)
+
+
+def test_the_one_cycle_rises_for_a_tenth_and_ends_near_zero():
+    config = FitConfig(steps=100, schedule="one-cycle")
+    shares = [share_of_rate(config, step) for step in range(100)]
+    assert shares[:10] == pytest.approx([0.1 * (step + 1) for step in range(10)])
+    assert shares[55] == pytest.approx(0.5)
+    assert 0 < shares[99] < 0.001
+    assert share_of_rate(FitConfig(steps=100), 99) == 1.0
 
 
 def moved_by(name: str, **settings: Any) -> float:

@@ -68,6 +68,10 @@ def test_datasets_must_have_episodes_of_one_shape():
         Dataset(*GOOD, lengths=np.array([3, 0]))
     with pytest.raises(Mistake, match="as many rows"):
         Dataset(*GOOD, lengths=np.array([2]))
+    with pytest.raises(Mistake, match="observations must be finite"):
+        Dataset(np.full((3, 2), np.nan), *GOOD[1:], lengths=np.array([3]))
+    with pytest.raises(Mistake, match="rewards must be finite"), np.errstate(over="ignore"):
+        Dataset.of([Episode(*GOOD[:2], np.full(3, 1e300))])  # too large for what it is stored in
 
 
 @pytest.mark.parametrize(
@@ -94,6 +98,18 @@ def test_actions_out_of_range_are_refused():
         Discrete(5, 4)
     with pytest.raises(Mistake, match="fit into"):
         Continuous(5, 4)
+    with pytest.raises(Mistake, match="zeros in the others"):
+        Continuous(1, 2).check(np.array([[0.5, 0.5]]))
+
+
+def test_interfaces_and_targets_that_make_no_sense_are_refused():
+    for shape in ((), (3, 4), (0,)):
+        with pytest.raises(Mistake, match="a vector or a stack of frames"):
+            Interface(shape, Discrete(2, 2), 9)
+    with pytest.raises(Mistake, match="horizon"):
+        Interface((3,), Discrete(2, 2), 0)
+    with pytest.raises(Mistake, match="target"):
+        replace(tiny_suite().tasks[0], target=float("nan"))
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a b", "x" * 65, "a\x00b", "~"])
@@ -141,6 +157,9 @@ def test_unknown_names_are_answered_with_the_known_ones(capsys):
 def test_a_folder_that_is_no_run_is_said_so(capsys, tmp_path):
     assert "not a run folder" in command(capsys, "evaluate", str(tmp_path))
     assert "not a run folder" in command(capsys, "show", str(tmp_path / "nothing"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "config.json").write_text('{"config": {}}')
+    assert "lacks budget" in command(capsys, "evaluate", str(tmp_path / "empty"))
     (tmp_path / "mine.txt").write_text("mine")
     assert "not empty and not a run folder" in command(capsys, "run", "--budget", "smoke", "--out", str(tmp_path))
     assert (tmp_path / "mine.txt").read_text() == "mine"
@@ -167,6 +186,27 @@ def test_other_data_than_the_run_began_with_is_refused(tmp_path):
         path.unlink()
     with pytest.raises(Mistake, match="changed since"):
         run(found, tiny_learner("naive", found), tmp_path / "run", QUIET)
+
+
+def test_changed_data_of_a_task_learned_before_is_noticed_too(tmp_path):
+    found = tiny_suite()
+    broken = replace(found.tasks[2], load=lambda: Dataset.of([]))
+    stopped = replace(found, tasks=(*found.tasks[:2], broken))
+    with pytest.raises(Mistake, match="at least one episode"):
+        run(stopped, tiny_learner("cumulative", stopped), tmp_path / "run", QUIET)
+    data = found.tasks[0].dataset
+    shifted = Dataset(data.observations + 100, data.actions, data.rewards, data.lengths)
+    changed = replace(found, tasks=(replace(found.tasks[0], load=lambda: shifted), *found.tasks[1:]))
+    with pytest.raises(Mistake, match=f"the data of {found.names[0]} changed"):
+        run(changed, tiny_learner("cumulative", changed), tmp_path / "run", QUIET)
+
+
+def test_a_learner_of_another_suite_or_order_is_refused(tmp_path):
+    found = tiny_suite()
+    for other in (tiny_suite("toy-continuous"), found.ordered(found.names[::-1])):
+        with pytest.raises(Mistake, match="the learner is for toy"):
+            run(other, tiny_learner("naive", found), tmp_path / "run", QUIET)
+    assert not (tmp_path / "run").exists()
 
 
 def cut(path: Path) -> None:
@@ -249,6 +289,7 @@ def test_a_run_that_cannot_write_says_so_and_goes_on_when_it_can(tmp_path):
 
 def test_a_place_that_cannot_be_written_is_said_so(capsys, tmp_path):
     (tmp_path / "file").write_text("")
+    assert "is a file" in command(capsys, "run", "--budget", "smoke", "--out", str(tmp_path / "file"))
     assert "cannot be written" in command(capsys, "run", "--budget", "smoke", "--out", str(tmp_path / "file" / "run"))
 
 
@@ -265,8 +306,24 @@ def test_settings_that_make_no_sense_are_refused_before_anything_is_written(caps
         ("--routing.memory", "1"),
         ("--subnets.quantise-bits", "9"),
         ("--protocol.episodes", "0"),
+        ("--device", "gpu"),
+        ("--device", "cuda:99"),
+        ("--threads", "-1"),
+        ("--transitions", "0"),
+        ("--subnets.noise", "-1"),
+        ("--subnets.exclude", "nonsense"),
+        ("--subnets.exclude", "embed_return encoder timestep trunk head"),
+        ("--routing.threshold", "nan"),
     ):
-        command(capsys, *words, flag, value)
+        command(capsys, *words, flag, *value.split())
+    for flag, value in (
+        ("--routing.batches", "0"),
+        ("--routing.windows", "0"),
+        ("--routing.alpha", "2"),
+        ("--routing.action-threshold", "0"),
+    ):
+        command(capsys, *words, "--learner", "affinity-h", flag, value)
+    command(capsys, "suites", "junk")
     assert not (tmp_path / "run").exists()
 
 

@@ -7,6 +7,8 @@ import random
 import signal
 import time
 from dataclasses import replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,28 @@ def test_interrupted_at_every_save_and_resumed_gives_the_same_bits(name, tmp_pat
     assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_learner_interrupted_and_called_again_gives_the_same_bits(name, tmp_path, monkeypatch):
+    """As in a notebook: the object is not made anew."""
+    run_tiny(name, tmp_path / "whole")
+    found = tiny_suite()
+    learner, progress, left = tiny_learner(name, found), FolderRecorder.progress, [2, 3, 10**9]
+
+    def stop_sometimes(self: FolderRecorder, done: int, total: int, loss: float) -> None:
+        progress(self, done, total, loss)
+        left[0] -= 1
+        if left[0] == 0:
+            left.pop(0)
+            raise Interruption
+
+    monkeypatch.setattr(FolderRecorder, "progress", stop_sometimes)
+    for _ in range(2):
+        with pytest.raises(Interruption):
+            run(found, learner, tmp_path / "broken", QUIET)
+    run(found, learner, tmp_path / "broken", QUIET)
+    assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
+
+
 @pytest.mark.parametrize("name", ["naive", "ewc", "affinity-l"])
 def test_interrupted_at_one_write_after_another_and_resumed_gives_the_same_bits(name, tmp_path, monkeypatch):
     """Any file can be the last one that was written."""
@@ -88,19 +112,22 @@ def test_interrupted_at_one_write_after_another_and_resumed_gives_the_same_bits(
     assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
 
 
-def _run_in_process(name: str, path: Path) -> None:
+def _run_in_process(name: str, path: Path, ready: Connection) -> None:
     torch.set_num_threads(1)
-    run_tiny(name, path, OFTEN, fit__steps=60, protocol__episodes=10)
+    run_tiny(name, path.parent / f"warm-up-{os.getpid()}")  # so that kills do not all fall into loading libraries
+    ready.send(True)
+    run_tiny(name, path, OFTEN, fit__steps=120, protocol__episodes=10)
 
 
 @pytest.mark.parametrize("name", ["affinity-l", "si", "cumulative"])
 def test_a_process_killed_at_random_moments_and_started_again_gives_the_same_bits(name, tmp_path):
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast", "tests.tiny", "torch._dynamo"])
 
-    def start(path: Path) -> multiprocessing.process.BaseProcess:
-        process = context.Process(target=_run_in_process, args=(name, path))
+    def start(path: Path) -> BaseProcess:
+        here, there = context.Pipe(duplex=False)
+        process = context.Process(target=_run_in_process, args=(name, path, there))
         process.start()
+        assert here.recv()
         return process
 
     whole = start(tmp_path / "whole")
@@ -110,13 +137,13 @@ def test_a_process_killed_at_random_moments_and_started_again_gives_the_same_bit
     duration, rng, kills = time.monotonic() - began, random.Random(0), 0
     while True:
         process = start(tmp_path / "killed")
-        process.join(rng.uniform(0.15, 0.5) * duration)
+        process.join(rng.uniform(0.2, 0.6) * duration)
         if process.exitcode is not None:
             break
         os.kill(process.pid, signal.SIGKILL)
         process.join()
         kills += 1
-        assert kills < 200
+        assert kills < 50
     assert process.exitcode == 0
     assert kills >= 2
     assert contents(tmp_path / "whole") == contents(tmp_path / "killed")
@@ -183,6 +210,24 @@ def test_the_full_matrix_is_the_same_now_and_later(name, tmp_path):
     assert contents(tmp_path / "whole") == contents(tmp_path / "later")
     returns = json.loads((tmp_path / "whole" / "matrix.json").read_text())["returns"]
     assert all(cell is not None for row in returns for cell in row)
+
+
+@pytest.mark.parametrize("name", ["naive", "cumulative", "affinity-l"])
+def test_the_rest_of_the_matrix_can_be_filled_in_later_and_changes_nothing_else(name, tmp_path):
+    run_tiny(name, tmp_path / "whole", replace(QUIET, full_matrix=True))
+    run_tiny(name, tmp_path / "later")
+    run_tiny(name, tmp_path / "later", replace(QUIET, full_matrix=True))
+    assert contents(tmp_path / "whole") == contents(tmp_path / "later")
+
+
+@pytest.mark.parametrize("name", ["naive", "single", "affinity-l"])
+def test_a_learner_acts_after_a_run_that_was_complete_already(name, tmp_path):
+    run_tiny(name, tmp_path)
+    found = tiny_suite()
+    learner = tiny_learner(name, found)
+    run(found, learner, tmp_path, QUIET)
+    assert learner.learned == found.names
+    assert learner.policy(found.names[0]) is not None
 
 
 def test_results_are_carried_over_where_nothing_changed_and_evaluating_again_gives_the_same(tmp_path):

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from holdfast.data.randomness import numpy_stream
+from holdfast.learners.learner import windows_of
+from holdfast.learners.sparse import TaskProbe
 from holdfast.routing.affinities import (
     HybridAffinity,
     replay_distance,
@@ -121,6 +124,24 @@ def test_action_affinity_is_the_source_policys_loss_on_the_new_data():
     learner.learn(suite.tasks[0])
     same, other = learner.route(suite.tasks[0]), learner.route(suite.tasks[1])
     assert same.candidates[0].distance < 0.5 < other.candidates[0].distance  # it explains its own data, not the other's
+
+
+def test_action_affinity_is_measured_under_the_sources_normaliser():
+    suite = tiny_suite("toy-continuous")
+    learner = tiny_learner("affinity-a", suite, routing__batches=1, routing__windows=50)
+    learner.learn(suite.tasks[0])
+    source, task = learner.policy(suite.names[0]), suite.tasks[1]
+    probe = TaskProbe(task, learner.config, learner.seed, 256, "cpu")
+
+    def loss(normaliser):
+        windows = windows_of(task.dataset, normaliser, task.interface.actions.active, learner.config, "cpu")
+        batch = windows.sample(50, numpy_stream(probe.seed, "action affinity"))
+        with torch.no_grad():
+            return float(source.net.loss(batch))
+
+    own = task.interface.normaliser(task.dataset)
+    assert learner.route(task).candidates[0].distance == pytest.approx(loss(source.normaliser), rel=1e-6)
+    assert loss(own) != pytest.approx(loss(source.normaliser), rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["affinity-l", "tsn-replaykl"])

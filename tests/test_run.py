@@ -94,6 +94,9 @@ def test_forward_transfer_is_measured_against_a_run_of_single(tmp_path):
     alone = json.loads((tmp_path / "single" / "matrix.json").read_text())["mean"]
     gains = [matrix.mean[j][j] - alone[j][j] for j in (1, 2)]
     assert matrix.metrics()["FWT"] == pytest.approx(sum(gains) / 2)
+    run(found, tiny_learner("ewc", found), tmp_path / "ewc", QUIET)
+    later = run(found, tiny_learner("ewc", found), tmp_path / "ewc", replace(QUIET, single=tmp_path / "single"))
+    assert json.loads((tmp_path / "ewc" / "matrix.json").read_text())["metrics"]["FWT"] == later.metrics()["FWT"]
     with pytest.raises(holdfast.Mistake, match="not an evaluated run of the learner single"):
         run(found, tiny_learner("naive", found), tmp_path / "other", replace(QUIET, single=tmp_path / "naive"))
 

@@ -8,8 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.data.normaliser import Normaliser
+from holdfast.subnets.claim import SubnetConfig, begin
+from holdfast.subnets.copies import Copy, Subnetwork
 from holdfast.subnets.layout import Layout
-from holdfast.subnets.masked import StraightThrough
+from holdfast.subnets.masked import Masked, StraightThrough
 from holdfast.subnets.quantise import quantise
 from holdfast.subnets.selection import entries, largest
 from tests.tiny import SPARSE, tiny_learner, tiny_suite
@@ -78,6 +81,54 @@ def test_quantisation_moves_new_weights_only_and_to_few_values():
         assert len(piece[chosen].unique()) <= 8
     assert (moved - values).abs().max() < 1.0
     assert (moved - values)[new].abs().mean() < 0.2
+
+
+def masked_with(scores: torch.Tensor, suite=None):
+    """A network about to be trained, with these scores in its first tensor."""
+    learner = tiny_learner("tsn-core", suite or tiny_suite())
+    net = learner._fresh_net(0)
+    fresh = Copy(
+        learner.layout.join(dict(net.named_parameters())), torch.zeros(learner.layout.total, dtype=torch.bool), {}
+    )
+    masked = begin(learner.config.subnets, net, learner.layout, fresh, [], None, 1, torch.Generator().manual_seed(0))
+    masked.scores.data[: len(scores)] = scores
+    return learner, masked
+
+
+def test_a_mask_goes_by_the_magnitude_of_scores_whatever_their_sign():
+    learner, masked = masked_with(torch.zeros(16))
+    size = learner.layout.sizes[0]
+    masked.scores.data[:size] = torch.linspace(-1, 0.5, size)
+    kept = torch.nonzero(masked.mask()[:size]).flatten()
+    assert 0 in kept  # the most negative score
+    assert size - 1 not in kept  # the largest one that is not the largest in magnitude
+
+
+def three_tasks(config: SubnetConfig) -> tuple[Layout, list[Subnetwork], Masked]:
+    """A third task that starts from the first of two in its copy."""
+    learner, _ = masked_with(torch.zeros(1))
+    net, layout = learner._fresh_net(0), learner.layout
+    masks = [torch.arange(layout.total) % 3 == place for place in range(2)]
+    private = [
+        {name: torch.full_like(p, 7.0 + place) for name, p in layout.outside(dict(net.named_parameters())).items()}
+        for place in range(2)
+    ]
+    earlier = [Subnetwork(0, mask, 1, own, Normaliser.identity()) for mask, own in zip(masks, private, strict=True)]
+    copy = Copy(layout.join(dict(net.named_parameters())), masks[0] | masks[1], {})
+    masked = begin(config, net, layout, copy, earlier, earlier[0], 1, torch.Generator().manual_seed(0))
+    return layout, earlier, masked
+
+
+def test_a_warm_start_is_lambda_times_the_sources_mask_plus_noise():
+    _, earlier, masked = three_tasks(SubnetConfig(warm_start=2.0, noise=0.02))
+    rest = masked.scores.detach() - 2.0 * earlier[0].mask
+    assert abs(float(rest.mean())) < 0.002
+    assert float(rest.std()) == pytest.approx(0.02, rel=0.1)
+
+
+def test_private_parameters_start_from_the_sources():
+    _, _, masked = three_tasks(SubnetConfig())
+    assert all((parameter == 7.0).all() for parameter in masked.outside)
 
 
 def test_quantised_weights_are_what_the_task_owns():

@@ -153,14 +153,22 @@ def show_run(path: Path) -> None:
 
 def suites_command(arguments: Sequence[str]) -> None:
     """holdfast suites"""
+    no_more(arguments)
     for name, make in SUITES.items():
         print(f"{name:<16}{(make.__doc__ or '').splitlines()[0]}")
 
 
 def learners_command(arguments: Sequence[str]) -> None:
     """holdfast learners"""
+    no_more(arguments)
     for name, entry in LEARNERS.items():
         print(f"{name:<16}{entry.about}")
+
+
+def no_more(arguments: Sequence[str]) -> None:
+    """Raises if there are words that mean nothing."""
+    if arguments:
+        raise Mistake(f"this command takes no {' '.join(arguments)!r}")
 
 
 FLAGS = (tyro.conf.AvoidSubcommands,)

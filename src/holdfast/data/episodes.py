@@ -63,6 +63,9 @@ class Dataset:
         steps = int(self.lengths.sum())
         if {len(self.observations), len(self.actions), len(self.rewards)} != {steps}:
             raise Mistake(f"a dataset's arrays must have as many rows as its episodes have steps ({steps})")
+        for name in ("observations", "actions", "rewards"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise Mistake(f"a dataset's {name} must be finite")
 
     @classmethod
     def of(cls, episodes: Iterable[Episode]) -> "Dataset":

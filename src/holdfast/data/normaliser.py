@@ -32,6 +32,6 @@ class Normaliser:
         return cls(torch.zeros(()), torch.ones(()))
 
     def __call__(self, observations: Tensor) -> Tensor:
-        if observations.dtype == torch.uint8:  # pixels are scaled where they are encoded, one byte each until then
-            return observations
+        if self.scale.ndim == 0:  # pixels stay bytes until they are encoded
+            return observations.float() if observations.is_floating_point() else observations
         return (observations.float() - self.shift.to(observations.device)) / self.scale.to(observations.device)

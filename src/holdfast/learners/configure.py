@@ -91,6 +91,9 @@ def learner(
 
 def read_plan(record: dict[str, Any], suite: Suite | None = None) -> Plan:
     """The plan that config.json records."""
+    missing = {"suite", "learner", "preset", "budget", "seed"} - set(record)
+    if missing:
+        raise Mistake(f"the run's config.json lacks {', '.join(sorted(missing))}")
     plan = configure(record["suite"], record["learner"], record["preset"], record["budget"], record["seed"], suite)
     return _read(plan, record)
 

@@ -63,7 +63,12 @@ class DenseLearner(Learner):
         """Trains the network on a task's windows, with what the method adds."""
 
     def train(self, task: Task, recorder: Recorder) -> None:
-        self.fit_task(task, self.windows(task, task.dataset), derive(self.seed, "fit", task.name), recorder)
+        before = self.snapshot()
+        try:
+            self.fit_task(task, self.windows(task, task.dataset), derive(self.seed, "fit", task.name), recorder)
+        except BaseException:  # an interruption too: half a task is no task
+            self.restore(before)
+            raise
 
     def windows(self, task: Task, dataset: Dataset) -> Windows:
         """Episodes of a task as the network reads them."""

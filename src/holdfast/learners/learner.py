@@ -150,6 +150,9 @@ def check_device(device: str) -> str:
     """The device to run on: `auto` takes an accelerator where there is one."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise Mistake("there is no CUDA device here: use --device cpu")
+    kind, _, number = device.partition(":")
+    if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
+        raise Mistake(f"there is no device {device!r}; there are auto, cpu, cuda")
+    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
+        raise Mistake(f"there is no {device} on this machine: use --device cpu")
     return device

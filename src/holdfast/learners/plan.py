@@ -5,6 +5,7 @@ from typing import Annotated
 
 from tyro.conf import arg
 
+from holdfast.errors import Mistake
 from holdfast.learners.fit import FitConfig
 from holdfast.nets.transformer import NetConfig
 from holdfast.suites.environments import Protocol
@@ -40,3 +41,9 @@ class Plan:
     """The tasks to learn, in this order; by default all, in the suite's order."""
     transitions: int | None = None
     """Transitions of data per task, where the suite makes its own data; by default the suite's amount."""
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and self.threads < 1:
+            raise Mistake(f"threads must be at least 1, got {self.threads}")
+        if self.transitions is not None and self.transitions < 1:
+            raise Mistake(f"transitions must be at least 1, got {self.transitions}")

@@ -29,6 +29,8 @@ class Policy:
 
     def reset(self, count: int | None = None) -> None:
         """Starts one episode, or `count` episodes that are stepped together."""
+        if count is not None and count < 1:
+            raise Mistake(f"a policy acts in at least one episode, got {count}")
         self.single, self.steps = count is None, 0
         rows, config = count or 1, self.net.config
         # The context is kept as tokens, not as observations: an observation is encoded once.

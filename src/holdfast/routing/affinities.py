@@ -50,6 +50,8 @@ class Affinity(ABC):
     """The most copies there may be; then the nearest task's copy is taken, near or not."""
 
     def __post_init__(self) -> None:
+        if self.threshold != self.threshold:
+            raise Mistake("routing.threshold must be a number")
         if self.memory < 2:
             raise Mistake(f"routing.memory must be at least 2, got {self.memory}")
         if self.max_copies is not None and self.max_copies < 1:
@@ -83,6 +85,10 @@ class ActionAffinity(Affinity):
     """Batches of windows that the prediction error is averaged over."""
     windows: int = 64
     """Windows per batch."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sample(self.batches, self.windows)
 
     def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
         return {}
@@ -121,6 +127,14 @@ class HybridAffinity(Affinity):
     windows: int = 64
     """Windows per batch."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sample(self.batches, self.windows)
+        if not 0 <= self.alpha <= 1:
+            raise Mistake(f"routing.alpha must lie in 0..1, got {self.alpha}")
+        if not min(self.action_threshold, self.latent_threshold) > 0:
+            raise Mistake("routing.action_threshold and routing.latent_threshold must be over 0")
+
     def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
         return latent_statistics(policy, observations)
 
@@ -146,6 +160,12 @@ class ReplayAffinity(Affinity):
 
     def parts(self, probe: Probe, learned: Learned) -> dict[str, float]:
         return {"replay": replay_distance(learned.kept["observations"], probe.observations)}
+
+
+def check_sample(batches: int, windows: int) -> None:
+    """Raises unless something is sampled."""
+    if min(batches, windows) < 1:
+        raise Mistake("routing.batches and routing.windows must be at least 1")
 
 
 @torch.no_grad()

@@ -46,7 +46,7 @@ def append_line(path: Path, line: str) -> None:
 def _explained(problem: OSError, path: Path) -> Exception:
     if problem.errno in FULL:
         return Mistake(f"no space is left to write {path}: free some and run the same command again, nothing is lost")
-    if isinstance(problem, PermissionError | NotADirectoryError | FileExistsError):
+    if isinstance(problem, PermissionError | NotADirectoryError | FileExistsError | FileNotFoundError):
         return Mistake(f"{path} cannot be written ({problem.strerror}): choose another folder")
     return problem
 

@@ -40,6 +40,8 @@ class RunFolder:
         self.index: dict[str, Any] = self._read("weights/index.json", {"stages": []})
 
     def _begin(self, plan: Plan) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise Mistake(f"{self.path} is a file: choose another --out")
         config = json.loads(json.dumps(asdict(plan)))
         found = self._read("config.json", None)
         if found is None:

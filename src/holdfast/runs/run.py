@@ -43,6 +43,7 @@ DEFAULT = Options()
 
 def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEFAULT) -> Matrix:
     """Learns the suite's tasks in order and returns the results; interrupted, the same call goes on."""
+    check_belongs(suite, learner)
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(path, learner.plan))
         check_fresh(learner, suite.names[: folder.learned])
@@ -53,7 +54,8 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
         for stage, task in enumerate(suite.tasks):
             if stage == folder.learned:
                 record.bring_learner_to(stage - 1)
-                folder.check_data(task.name, task.dataset)
+                for known in suite.tasks[: stage + 1]:
+                    folder.check_data(known.name, known.dataset)
                 folder.begin_task(task.name)
                 learner.learn(task, FolderRecorder(folder, screen, stage, task.name, options.save_every, board))
                 folder.commit(learner.snapshot(), newest_only=learner.retains)
@@ -61,7 +63,15 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
             if options.evaluate:
                 record.evaluate(stage)
         folder.complete()
+        record.close()
         return record.matrix
+
+
+def check_belongs(suite: Suite, learner: Learner) -> None:
+    """Raises unless the learner was made for this suite."""
+    if (suite.name, suite.names) != (learner.plan.suite, list(learner.plan.order)):
+        ours, theirs = ", ".join(suite.names), ", ".join(learner.plan.order)
+        raise Mistake(f"the learner is for {learner.plan.suite} ({theirs}), not for {suite.name} ({ours})")
 
 
 def check_fresh(learner: Learner, known: Sequence[str]) -> None:
@@ -127,13 +137,20 @@ class Record:
             mean = float(np.mean(self.matrix.returns[stage][index]))
             self.folder.event("evaluate", stage=stage, task=task.name, mean=mean, carried=origin)
             self.screen.show(f"evaluate after {self.suite.names[stage]}", index + 1, wanted, f"{task.name} {mean:.4g}")
-            self._keep(stage)
+            self._keep()
 
-    def _keep(self, stage: int) -> None:
+    def close(self) -> None:
+        """Leaves learner and results as the last task left them."""
+        self.bring_learner_to(len(self.suite.tasks) - 1)
+        if self.matrix.stages:
+            self._keep()
+
+    def _keep(self) -> None:
         matrix, learner = self.matrix, self.learner
-        matrix.copies, matrix.accounts = learner.copies, learner.accounts()
-        matrix.task_copy = {name: learner.task_copy(name) for name in learner.learned}
-        matrix.bytes = self.folder.bytes(stage)
+        if len(learner.learned) == self.folder.learned:  # not while an earlier stage is looked at again
+            matrix.copies, matrix.accounts = learner.copies, learner.accounts()
+            matrix.task_copy = {name: learner.task_copy(name) for name in learner.learned}
+        matrix.bytes = self.folder.bytes(self.folder.learned - 1)
         self.folder.write_matrix(matrix)
 
     def _unchanged_since(self, stage: int, index: int) -> int | None:

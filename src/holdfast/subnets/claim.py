@@ -26,7 +26,8 @@ class SubnetConfig:
     keep: float = 0.33
     """Share of the feasible entries that a task selects in every tensor (rho)."""
     schedule: Literal["constant", "equal_remaining"] = "constant"
-    """Constant: `keep` for every task. equal_remaining: what is free, in equal shares for the tasks still to come."""
+    """Constant: `keep` for every task. equal_remaining: what is free, in equal shares for the tasks still to come
+    (equal in fact where nothing is reused and all tasks are in one copy)."""
     reuse: bool = True
     """Whether a task may select entries that earlier tasks own (they stay frozen)."""
     exclude: tuple[str, ...] = ("timestep",)
@@ -43,6 +44,8 @@ class SubnetConfig:
     def __post_init__(self) -> None:
         if not 0 < self.keep <= 1:
             raise Mistake(f"subnets.keep must be over 0 and at most 1, got {self.keep}")
+        if self.warm_start < 0 or self.noise < 0:
+            raise Mistake("subnets.warm_start and subnets.noise must be at least 0")
         if not 0 <= self.quantise_bits <= 8:
             raise Mistake(f"subnets.quantise_bits must lie in 0..8, got {self.quantise_bits}")
 

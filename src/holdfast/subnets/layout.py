@@ -7,6 +7,8 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
+from holdfast.errors import Mistake
+
 MASKABLE = (nn.Linear, nn.Conv2d, nn.Embedding)
 
 
@@ -20,12 +22,18 @@ class Layout:
     @classmethod
     def of(cls, net: nn.Module, exclude: Sequence[str] = ()) -> "Layout":
         """Weights and biases of linear, convolution and embedding layers, but for modules under an excluded name."""
+        paths = [path for path, _ in net.named_modules()]
+        for name in exclude:
+            if name not in paths:
+                raise Mistake(f"subnets.exclude names {name!r}, which is no module of the network")
         inside = {
             f"{path}.{name}": tuple(parameter.shape)
             for path, module in net.named_modules()
             if isinstance(module, MASKABLE) and not _under(path, exclude)
             for name, parameter in module.named_parameters(recurse=False)
         }
+        if not inside:
+            raise Mistake("subnets.exclude leaves nothing to mask")
         return cls(tuple(inside), tuple(inside.values()))
 
     @property

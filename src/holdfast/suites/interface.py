@@ -75,6 +75,8 @@ class Continuous:
             raise Mistake(f"actions must be {self.width} floats a step, got {actions.dtype} of shape {actions.shape}")
         if np.abs(actions).max() > 1 + 1e-6:
             raise Mistake(f"actions must lie in [-1, 1], got {actions.min():.3g}..{actions.max():.3g}")
+        if actions[:, self.dimension :].any():
+            raise Mistake(f"a task with {self.dimension} action dimensions must have zeros in the others")
 
 
 Actions = Discrete | Continuous
@@ -88,6 +90,12 @@ class Interface:
     actions: Actions
     horizon: int  # the most steps an episode can have
     normalised: bool = True  # vectors are scaled per task, pixels are not
+
+    def __post_init__(self) -> None:
+        if len(self.observation) not in (1, 3) or min(self.observation) < 1:
+            raise Mistake(f"observations must be a vector or a stack of frames, got shape {self.observation}")
+        if self.horizon < 1:
+            raise Mistake(f"a horizon must be at least 1, got {self.horizon}")
 
     def compatible(self, other: "Interface") -> bool:
         """Whether one network fits both tasks."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 from holdfast.data.episodes import Dataset
@@ -29,6 +30,8 @@ class Task:
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):  # it becomes part of file names
             raise Mistake(f"a task's name must be letters, digits, '.', '_' and '-', got {self.name!r}")
+        if not isfinite(self.target):
+            raise Mistake(f"the target of {self.name} must be a finite number, got {self.target}")
 
     @cached_property
     def dataset(self) -> Dataset:
