@@ -137,7 +137,7 @@ def test_a_process_killed_at_random_moments_and_started_again_gives_the_same_bit
     duration, rng, kills = time.monotonic() - began, random.Random(0), 0
     while True:
         process = start(tmp_path / "killed")
-        process.join(rng.uniform(0.2, 0.6) * duration)
+        process.join(rng.uniform(0.1, 0.4) * duration)
         if process.exitcode is not None:
             break
         os.kill(process.pid, signal.SIGKILL)

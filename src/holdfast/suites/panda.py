@@ -192,7 +192,7 @@ PAPER = {
 BUDGETS: dict[str, dict[str, Any]] = {
     "smoke": {"fit.steps": 20, "fit.batch": 16, "protocol.episodes": 4, "transitions": 300},
     "quick": {
-        "fit.steps": 2_000,
+        "fit.steps": 1_500,
         "fit.batch": 64,
         "net.dropout": 0.0,
         "fit.learning_rate": 1e-3,
