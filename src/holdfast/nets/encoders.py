@@ -12,7 +12,7 @@ class VectorEncoder(nn.Module):
         self.layers = nn.Sequential(nn.Linear(features, width), nn.GELU(), nn.LayerNorm(width))
 
     def forward(self, observations: Tensor) -> Tensor:
-        return self.layers(observations.to(self.layers[0].weight.dtype))
+        return self.layers(observations.to(next(self.parameters()).dtype))
 
 
 class PixelEncoder(nn.Module):
