@@ -16,6 +16,7 @@ import numpy as np
 import tyro
 
 from holdfast.experts.panda import Expert, Pick, Push, Reach
+from holdfast.suites.panda import make
 
 Script = TypeVar("Script", bound=Push | Pick)
 Name = Literal["reach", "push", "pick"]
@@ -69,9 +70,7 @@ class Score:
 
 
 def open_environment(task: Name) -> gymnasium.Env[Any, Any]:
-    import panda_gym  # noqa: F401  registers the environments
-
-    return gymnasium.make(ENVIRONMENTS[task])
+    return make(ENVIRONMENTS[task])
 
 
 def play(env: gymnasium.Env[Any, Any], expert: Expert, seed: int) -> Outcome:
