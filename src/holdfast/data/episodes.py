@@ -10,6 +10,11 @@ import numpy as np
 from holdfast.errors import Mistake
 
 
+def finite(array: np.ndarray) -> bool:
+    """Whether all numbers are finite; integers are, and gigabytes of frames need not be read to know it."""
+    return not np.issubdtype(array.dtype, np.inexact) or bool(np.isfinite(array).all())
+
+
 @dataclass(frozen=True)
 class Episode:
     """One episode; the observation at t is the one the action at t was chosen from."""
@@ -28,7 +33,7 @@ class Episode:
             raise Mistake(f"an episode's rewards must be one number a step, got shape {self.rewards.shape}")
         for name in ("observations", "actions", "rewards"):
             array = getattr(self, name)
-            if not np.isfinite(array).all():
+            if not finite(array):
                 step = int(np.argwhere(~np.isfinite(array))[0][0])
                 raise Mistake(f"an episode's {name} must be finite, step {step} is not")
 
@@ -50,10 +55,12 @@ class Episode:
 class Dataset:
     """Episodes laid end to end, so that a window is a slice and a frame is stored once."""
 
-    observations: np.ndarray  # (N, *obs)
+    observations: np.ndarray  # (N, *obs), or single frames (N, H, W)
     actions: np.ndarray  # (N,) or (N, A)
     rewards: np.ndarray  # (N,)
     lengths: np.ndarray  # (E,) steps of each episode
+    stack: int = 1  # over 1: a network sees this many frames of the episode at once, see data/frames.py
+    origin: str = ""  # a hash of what the observations were made from, in place of one of them, where they are large
 
     def __post_init__(self) -> None:
         if len(self.lengths) == 0:
@@ -64,11 +71,13 @@ class Dataset:
         if {len(self.observations), len(self.actions), len(self.rewards)} != {steps}:
             raise Mistake(f"a dataset's arrays must have as many rows as its episodes have steps ({steps})")
         for name in ("observations", "actions", "rewards"):
-            if not np.isfinite(getattr(self, name)).all():
+            if not finite(getattr(self, name)):
                 raise Mistake(f"a dataset's {name} must be finite")
+        if self.stack < 1 or (self.stack > 1 and self.observations.ndim != 3):
+            raise Mistake(f"only single frames can be stacked, got {self.stack} of {self.observations.shape[1:]}")
 
     @classmethod
-    def of(cls, episodes: Iterable[Episode]) -> "Dataset":
+    def of(cls, episodes: Iterable[Episode], stack: int = 1, origin: str = "") -> "Dataset":
         """The dataset of these episodes, in this order."""
         episodes = list(episodes)
         if not episodes:
@@ -82,6 +91,8 @@ class Dataset:
             actions=np.concatenate([episode.actions for episode in episodes]),
             rewards=np.concatenate([episode.rewards for episode in episodes]).astype(np.float32),
             lengths=np.array([len(episode) for episode in episodes]),
+            stack=stack,
+            origin=origin,
         )
 
     def __len__(self) -> int:
@@ -96,8 +107,20 @@ class Dataset:
         return Episode(self.observations[rows], self.actions[rows], self.rewards[rows])
 
     def take(self, indices: Sequence[int]) -> "Dataset":
-        """The dataset of these episodes alone."""
-        return Dataset.of(self.episode(index) for index in indices)
+        """The dataset of these episodes alone; a view, where they follow one another."""
+        origin = f"{self.origin}{list(indices)}" if self.origin else ""
+        first, end = min(indices, default=-1), max(indices, default=-1) + 1
+        if not 0 <= first < end <= len(self) or list(indices) != list(range(first, end)):
+            return Dataset.of((self.episode(index) for index in indices), self.stack, origin)
+        rows = slice(self.starts[first], self.starts[end - 1] + self.lengths[end - 1])
+        arrays = self.observations[rows], self.actions[rows], self.rewards[rows]
+        return Dataset(*arrays, self.lengths[first:end], self.stack, origin)
+
+    @property
+    def observation(self) -> tuple[int, ...]:
+        """The shape of what a network sees in one step."""
+        shape = self.observations.shape[1:]
+        return (self.stack, *shape) if self.stack > 1 else shape
 
     @property
     def steps(self) -> int:
@@ -129,8 +152,9 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything recorded: two datasets with one fingerprint are the same to the bit."""
-        digest = hashlib.sha256()
-        for array in (self.observations, self.actions, self.rewards, self.lengths):
+        digest = hashlib.sha256(f"{self.origin}{self.stack}".encode() if self.stack > 1 or self.origin else b"")
+        recorded = [self.actions, self.rewards, self.lengths]
+        for array in recorded if self.origin else [self.observations, *recorded]:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()

@@ -108,8 +108,8 @@ class Interface:
 
     def check(self, dataset: Dataset) -> None:
         """Raises unless the dataset is of this interface."""
-        if dataset.observations.shape[1:] != self.observation:
-            raise Mistake(f"observations must have shape {self.observation}, got {dataset.observations.shape[1:]}")
+        if dataset.observation != self.observation:
+            raise Mistake(f"observations must have shape {self.observation}, got {dataset.observation}")
         if dataset.lengths.max() > self.horizon:
             raise Mistake(f"episodes must have at most {self.horizon} steps, got {dataset.lengths.max()}")
         self.actions.check(dataset.actions)
