@@ -12,8 +12,8 @@ import torch
 
 pytest.importorskip("ale_py")
 
+from holdfast.data.replay import replay
 from holdfast.data.traces import load as load_recording
-from holdfast.data.traces import replay
 from holdfast.experts.player import STACK, Player, Sampler, load, save
 from holdfast.experts.ppo import Config, Learner, Rollout, Tally, advantages, run
 

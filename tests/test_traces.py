@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("ale_py")
 
-from holdfast.data.traces import BLOCK, Origin, Recording, Trace, checksums_of, emulators, load, replay, save
+from holdfast.data.replay import replay
+from holdfast.data.traces import BLOCK, Origin, Recording, Trace, checksums_of, cut, emulators, load, save
+from holdfast.errors import Mistake
 from holdfast.experts.collect import first_steps, play
 
 ATARI5 = ("breakout", "alien", "atlantis", "boxing", "centipede")
@@ -46,10 +48,10 @@ def trace_of(length: int = 3, **changes: object) -> Trace:
 
 @pytest.mark.parametrize("game", ATARI5)
 def test_a_replay_under_another_seed_shows_the_very_frames_that_the_player_saw(game: str) -> None:
-    recording, seen = recorded(game, [0, 5], horizon=120)
+    recording, seen = recorded(game, [0, 5], horizon=120)  # the frames of the no-ops are compared, and not kept
     for replayed in replay(recording, lanes=1, seed=99):  # one lane: the second episode follows a restart
         trace = recording.traces[replayed.episode]
-        expected = np.stack([frames[replayed.episode] for frames in seen[: len(trace)]])
+        expected = np.stack([frames[replayed.episode] for frames in seen[trace.noops : len(trace)]])
         np.testing.assert_array_equal(replayed.frames, expected)
         assert replayed.rewards.sum() == trace.score
 
@@ -58,7 +60,9 @@ def test_a_replay_gives_recorded_length_and_return_in_any_number_of_lanes(breako
     for lanes in (2, 8):
         replays = {replayed.episode: replayed for replayed in replay(breakout, lanes, seed=lanes)}
         assert sorted(replays) == list(range(len(breakout.traces)))
-        assert [len(replays[i].rewards) for i in sorted(replays)] == [len(trace) for trace in breakout.traces]
+        assert [len(replays[i].rewards) for i in sorted(replays)] == [
+            len(trace) - trace.noops for trace in breakout.traces
+        ]
         assert [replays[i].rewards.sum() for i in sorted(replays)] == [trace.score for trace in breakout.traces]
 
 
@@ -93,7 +97,7 @@ def tampered(recording: Recording, **changes: object) -> Recording:
 def test_a_tampered_action_is_found_within_its_block(breakout: Recording) -> None:
     actions = breakout.traces[1].actions.copy()
     actions[5:40] = 2  # the paddle goes right
-    with pytest.raises(ValueError, match="breakout, episode 1: the frames of steps 0 to 99 are not the recorded ones"):
+    with pytest.raises(Mistake, match="breakout, episode 1: the frames of steps 0 to 99 are not the recorded ones"):
         list(replay(tampered(breakout, actions=actions)))
 
 
@@ -101,30 +105,41 @@ def test_a_tampered_checksum_names_its_block(breakout: Recording) -> None:
     checksums = breakout.traces[1].checksums.copy()
     checksums[1] ^= 1
     first, last = BLOCK, min(2 * BLOCK, len(breakout.traces[1])) - 1
-    with pytest.raises(ValueError, match=f"breakout, episode 1: the frames of steps {first} to {last} are not"):
+    with pytest.raises(Mistake, match=f"breakout, episode 1: the frames of steps {first} to {last} are not"):
         list(replay(tampered(breakout, checksums=checksums)))
 
 
 def test_a_tampered_return_or_length_names_the_step(breakout: Recording) -> None:
     trace = breakout.traces[1]
     end = len(trace) - 1
-    with pytest.raises(ValueError, match=f"breakout, episode 1: the return after step {end} is"):
+    with pytest.raises(Mistake, match=f"breakout, episode 1: the return after step {end} is"):
         list(replay(tampered(breakout, score=trace.score + 1)))
     short = {"actions": trace.actions[:BLOCK], "checksums": trace.checksums[:1]}
-    with pytest.raises(ValueError, match="breakout, episode 1: the replay went on after step 99"):
+    with pytest.raises(Mistake, match="breakout, episode 1: the replay went on after step 99"):
         list(replay(tampered(breakout, **short)))
 
 
 def test_a_trace_checks_itself_at_birth() -> None:
     trace_of(3)
-    with pytest.raises(ValueError, match="at least one uint8 action"):
+    with pytest.raises(Mistake, match="at least one uint8 action"):
         trace_of(3, actions=np.zeros(3))
-    with pytest.raises(ValueError, match="3 steps need 1 uint32 checksums"):
+    with pytest.raises(Mistake, match="3 steps need 1 uint32 checksums"):
         trace_of(3, checksums=np.zeros(2, np.uint32))
-    with pytest.raises(ValueError, match="the first 2 actions of a trace with 2 no-ops must be 0"):
+    with pytest.raises(Mistake, match="the first 2 actions of a trace with 2 no-ops must be 0"):
         trace_of(3, noops=2, actions=np.ones(3, np.uint8))
-    with pytest.raises(ValueError, match="longer than the horizon of 2"):
+    with pytest.raises(Mistake, match="longer than the horizon of 2"):
         Recording(Origin("breakout", "nobody", horizon=2), [trace_of(3)])
+
+
+def test_a_cut_recording_is_what_an_emulator_plays_that_stops_there(breakout: Recording) -> None:
+    replays = {replayed.episode: replayed for replayed in replay(breakout)}
+    with pytest.raises(Mistake, match="does not tell what was earned along the way"):
+        cut(breakout, BLOCK)
+    told = [replace(trace, progress=replays[i].progress) for i, trace in enumerate(breakout.traces)]
+    for replayed in replay(cut(replace(breakout, traces=told), BLOCK)):
+        whole, noops = replays[replayed.episode], breakout.traces[replayed.episode].noops
+        np.testing.assert_array_equal(replayed.frames, whole.frames[: BLOCK - noops])
+        np.testing.assert_array_equal(replayed.rewards, whole.rewards[: BLOCK - noops])
 
 
 def test_the_first_traces_are_kept_while_they_fit() -> None:

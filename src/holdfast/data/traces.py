@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import lzma
 import os
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from holdfast.errors import Mistake
 
 BLOCK = 100  # steps whose frames share one checksum
 SCREEN = (84, 84)
@@ -48,18 +52,21 @@ class Trace:
     checksums: np.ndarray  # (ceil(T / BLOCK),) uint32, see `checksums_of`
     score: int  # sum of the rewards, each clipped to its sign
     noops: int = 0  # how many of the first actions were the start's and not the player's
+    progress: np.ndarray | None = None  # (ceil(T / BLOCK),) int32, the return after each block
 
     def __post_init__(self) -> None:
         if self.actions.ndim != 1 or self.actions.dtype != np.uint8 or not len(self.actions):
-            raise ValueError(f"a trace needs at least one uint8 action, got {self.actions.dtype} {self.actions.shape}")
+            raise Mistake(f"a trace needs at least one uint8 action, got {self.actions.dtype} {self.actions.shape}")
         blocks = -(-len(self.actions) // BLOCK)
         if self.checksums.shape != (blocks,) or self.checksums.dtype != np.uint32:
-            raise ValueError(
+            raise Mistake(
                 f"{len(self.actions)} steps need {blocks} uint32 checksums, "
                 f"got {self.checksums.dtype} {self.checksums.shape}"
             )
         if not 0 <= self.noops <= len(self.actions) or self.actions[: self.noops].any():
-            raise ValueError(f"the first {self.noops} actions of a trace with {self.noops} no-ops must be 0")
+            raise Mistake(f"the first {self.noops} actions of a trace with {self.noops} no-ops must be 0")
+        if self.progress is not None and (len(self.progress) != blocks or self.progress[-1] != self.score):
+            raise Mistake(f"the return after each of {blocks} blocks must end at {self.score}, got {self.progress}")
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -75,16 +82,36 @@ class Recording:
     def __post_init__(self) -> None:
         longest = max(map(len, self.traces), default=0)
         if longest > self.origin.horizon:
-            raise ValueError(f"a trace of {longest} steps is longer than the horizon of {self.origin.horizon}")
+            raise Mistake(f"a trace of {longest} steps is longer than the horizon of {self.origin.horizon}")
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that decides and checks a replay: two recordings with one digest replay to the same bits."""
+        digest = hashlib.sha256(json.dumps(asdict(self.origin)).encode())
+        for trace in self.traces:
+            digest.update(f"{len(trace)} {trace.score} {trace.noops}".encode())
+            digest.update(trace.actions.data)
+            digest.update(trace.checksums.data)
+        return digest.hexdigest()
 
 
-@dataclass(frozen=True, eq=False)
-class Replayed:
-    """What the emulator showed and paid when a trace was played again."""
+def cut(recording: Recording, steps: int) -> Recording:
+    """The same episodes as an emulator plays them that stops after so many steps, some blocks."""
+    if steps % BLOCK:
+        raise Mistake(f"episodes can be cut after a multiple of {BLOCK} steps, got {steps}")
+    origin = replace(recording.origin, horizon=min(steps, recording.origin.horizon))
+    return Recording(origin, [_cut(trace, steps) for trace in recording.traces])
 
-    episode: int  # position in the recording
-    frames: np.ndarray  # (T, 84, 84) uint8; frames[t] is what actions[t] answered
-    rewards: np.ndarray  # (T,) int8
+
+def _cut(trace: Trace, steps: int) -> Trace:
+    if len(trace) <= steps:
+        return trace
+    if trace.progress is None:
+        raise Mistake("this recording does not tell what was earned along the way, so that it cannot be cut")
+    progress = trace.progress[: steps // BLOCK]
+    return Trace(
+        trace.actions[:steps], trace.checksums[: steps // BLOCK], int(progress[-1]), min(trace.noops, steps), progress
+    )
 
 
 def checksums_of(frames: np.ndarray) -> np.ndarray:
@@ -96,9 +123,12 @@ def checksums_of(frames: np.ndarray) -> np.ndarray:
 def save(recording: Recording, path: Path) -> None:
     """Writes the recording as an xz-compressed npz; a half-written file is never seen under `path`."""
     traces = recording.traces
+    known = [trace.progress for trace in traces if trace.progress is not None]
+    along = {"progress": np.concatenate(known).astype(np.int32)} if known and len(known) == len(traces) else {}
     plain = BytesIO()
     np.savez(
         plain,
+        **along,  # type: ignore[arg-type]
         origin=np.frombuffer(json.dumps(asdict(recording.origin)).encode(), np.uint8),
         lengths=np.array([len(trace) for trace in traces], np.int32),
         scores=np.array([trace.score for trace in traces], np.int32),
@@ -116,20 +146,25 @@ def load(path: Path) -> Recording:
     with np.load(BytesIO(lzma.decompress(path.read_bytes())), allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files}
     lengths = arrays["lengths"]
-    actions = np.split(arrays["actions"], np.cumsum(lengths)[:-1])
-    checksums = np.split(arrays["checksums"], np.cumsum(-(-lengths // BLOCK))[:-1])
+    blocks = np.cumsum(-(-lengths // BLOCK))[:-1]
+    actions, checksums = np.split(arrays["actions"], np.cumsum(lengths)[:-1]), np.split(arrays["checksums"], blocks)
+    progress = np.split(arrays["progress"], blocks) if "progress" in arrays else [None] * len(lengths)
     traces = [
-        Trace(actions[i], checksums[i], int(arrays["scores"][i]), int(arrays["noops"][i])) for i in range(len(lengths))
+        Trace(actions[i], checksums[i], int(arrays["scores"][i]), int(arrays["noops"][i]), progress[i])
+        for i in range(len(lengths))
     ]
     return Recording(Origin(**json.loads(arrays["origin"].tobytes())), traces)
 
 
-def emulators(origin: Origin, count: int, stack: int = 1) -> Any:
+def emulators(origin: Origin, count: int, stack: int = 1, sticky: float = 0.0, restart: bool = True) -> Any:
     """Emulators in lock-step that start at the very first frame and then only do as told.
 
-    An emulator whose episode ends restarts in the same step, so the frames it returns are already the next episode's.
+    With `restart`, one whose episode ends restarts in the same step: the frames it returns are the next episode's.
     """
-    from ale_py.vector_env import AtariVectorEnv
+    try:
+        from ale_py.vector_env import AtariVectorEnv
+    except ImportError:
+        raise Mistake("ale-py is not installed: pip install 'holdfast[atari]'") from None
     from gymnasium.vector import AutoresetMode
 
     return AtariVectorEnv(
@@ -143,65 +178,34 @@ def emulators(origin: Origin, count: int, stack: int = 1) -> Any:
         max_num_frames_per_episode=origin.horizon * origin.skip,
         noop_max=0,
         use_fire_reset=False,
-        repeat_action_probability=0.0,
+        repeat_action_probability=sticky,
         reward_clipping=True,
-        autoreset_mode=AutoresetMode.SAME_STEP,
+        autoreset_mode=AutoresetMode.SAME_STEP if restart else AutoresetMode.NEXT_STEP,
     )
 
 
-class _Lane:
-    """One trace on its way through one emulator, compared with the record block by block."""
+class Emulator:
+    """One emulator on a thread of its own: it works between `send` and `receive`, and rests otherwise."""
 
-    def __init__(self, game: str, episode: int, trace: Trace) -> None:
-        self.name, self.trace, self.step = f"{game}, episode {episode}", trace, 0
-        self.replayed = Replayed(episode, np.empty((len(trace), *SCREEN), np.uint8), np.empty(len(trace), np.int8))
+    def __init__(self, origin: Origin, stack: int = 1, sticky: float = 0.0) -> None:
+        self.env = emulators(origin, 1, stack, sticky, restart=False)
+        self.frames = np.zeros((stack, *SCREEN), np.uint8)  # the last ones it showed
 
-    def action(self, frame: np.ndarray) -> int:
-        self.replayed.frames[self.step] = frame
-        self.step += 1
-        if self.step % BLOCK == 0 or self.step == len(self.trace):
-            self._compare_block((self.step - 1) // BLOCK)
-        return int(self.trace.actions[self.step - 1])
+    def reset(self, seed: int | None = None) -> None:
+        """Back to the first frame. A seed decides which actions stick and nothing else, and takes long."""
+        frames, _ = self.env.reset(seed=None if seed is None else np.array([seed]))
+        self.frames = frames[0]
 
-    def _compare_block(self, block: int) -> None:
-        start = block * BLOCK
-        if zlib.crc32(self.replayed.frames[start : self.step].data) != self.trace.checksums[block]:
-            raise ValueError(f"{self.name}: the frames of steps {start} to {self.step - 1} are not the recorded ones")
+    def send(self, action: int) -> None:
+        """Begins a step."""
+        self.env.send(np.array([action]))
 
-    def receive(self, reward: int, ended: bool) -> bool:
-        """Takes the answer to the last action and says whether the episode is complete."""
-        self.replayed.rewards[self.step - 1] = reward
-        if ended != (self.step == len(self.trace)):
-            found = f"ended with step {self.step - 1}" if ended else f"went on after step {self.step - 1}"
-            raise ValueError(f"{self.name}: the replay {found}, the recorded last step is {len(self.trace) - 1}")
-        score = int(self.replayed.rewards.sum()) if ended else self.trace.score
-        if score != self.trace.score:
-            raise ValueError(
-                f"{self.name}: the return after step {self.step - 1} is {score}, recorded was {self.trace.score}"
-            )
-        return ended
+    def receive(self) -> tuple[int, bool]:
+        """Waits for the end of the step: its clipped reward, and whether the episode ended."""
+        frames, rewards, terminated, truncated, _ = self.env.recv()
+        self.frames = frames[0]
+        return int(rewards[0]), bool(terminated[0] or truncated[0])
 
-
-def replay(recording: Recording, lanes: int = 8, seed: int = 0) -> Iterator[Replayed]:
-    """Plays every trace again, `lanes` at a time, and yields each as soon as it is complete.
-
-    Raises ValueError with game, episode and step where frames, length or return are not the recorded ones.
-    """
-    game = recording.origin.game
-    waiting = (_Lane(game, episode, trace) for episode, trace in enumerate(recording.traces))
-    count = min(lanes, len(recording.traces))
-    if not count:
-        return
-    env = emulators(recording.origin, count)
-    try:
-        frames, _ = env.reset(seed=seed)
-        running = [next(waiting, None) for _ in range(count)]
-        while any(running):
-            actions = [lane.action(frame[-1]) if lane else 0 for lane, frame in zip(running, frames, strict=True)]
-            frames, rewards, terminated, truncated, _ = env.step(np.array(actions, np.int64))
-            for i, lane in enumerate(running):
-                if lane and lane.receive(int(rewards[i]), bool(terminated[i] or truncated[i])):
-                    yield lane.replayed
-                    running[i] = next(waiting, None)
-    finally:
-        env.close()
+    def close(self) -> None:
+        """Ends the thread."""
+        self.env.close()
