@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,9 +12,8 @@ from rich.console import Console
 
 from holdfast.data.minari import local_datasets
 from holdfast.errors import Mistake
-from holdfast.experts.check import check_all
-from holdfast.experts.demonstrate import build_all
 from holdfast.experts.supply import suite as suite_named
+from holdfast.experts.supply import supply_of
 from holdfast.learners import LEARNERS, Plan, configure, learner_for, suite_for
 from holdfast.report.terminal import checks_table, show
 from holdfast.runs.folder import RunFolder
@@ -34,8 +34,17 @@ holdfast COMMAND --help tells more; holdfast run --suite S --learner L --help li
 
 
 @dataclass(frozen=True)
+class Named:
+    """A protocol by name."""
+
+    name: str | None = None
+
+
+@dataclass(frozen=True)
 class Choice:
     """The names that settings follow from."""
+
+    protocol: Named
 
     suite: str = "toy"
     learner: str = "affinity-l"
@@ -69,13 +78,17 @@ class EvaluateCommand:
 
 @dataclass(frozen=True)
 class DataCommand:
-    """Build the data of a suite, check it against the simulator, or list the Minari datasets on this machine."""
+    """Build the data of a suite, check it against the simulator, or list what there is on this machine."""
 
     what: Annotated[Literal["build", "check", "list"], tyro.conf.Positional]
     suite: Annotated[str, tyro.conf.Positional] = "panda3"
     """The suite."""
     transitions: int | None = None
     """Transitions per task; by default the suite's amount."""
+    data: str | None = None
+    """Which data, where the suite has several (atari5: expert-10, expert-100, minari)."""
+    order: tuple[str, ...] = ()
+    """The tasks; by default all."""
     again: bool = False
     """Build also what is there already."""
     replays: int = 50
@@ -93,13 +106,13 @@ class ShowCommand:
 def run_command(arguments: Sequence[str]) -> None:
     """holdfast run"""
     known = [word for word in arguments if word not in ("-h", "--help")]
-    choice, _ = tyro.cli(Choice, args=known, return_unknown_args=True, add_help=False)
-    default = configure(choice.suite, choice.learner, choice.preset, choice.budget)
+    choice, _ = tyro.cli(Choice, args=known, default=Choice(Named()), return_unknown_args=True, add_help=False)
+    default = configure(choice.suite, choice.learner, choice.preset, choice.budget, protocol=choice.protocol.name)
     command = tyro.cli(
         RunCommand, prog="holdfast run", args=arguments, default=RunCommand(default, Options()), config=FLAGS
     )
     with Screen() as screen:
-        suite = suite_for(command.plan, lambda task, done, wanted: screen.show(f"record {task}", done, wanted))
+        suite = suite_for(command.plan, partial(show_data, screen))
         for task in suite.tasks:
             task.dataset  # noqa: B018  made here, where it can be watched, if it is not there yet
     run(suite, learner_for(command.plan, suite, command.device), command.out, command.options)
@@ -126,15 +139,19 @@ def data_command(arguments: Sequence[str]) -> None:
         for name, episodes, transitions in local_datasets():
             print(f"{name:<40}{episodes:>9} episodes{transitions:>10} transitions")
         return
-    if command.suite != "panda3":
-        raise Mistake(f"the data of {command.suite} is made when it is used: there is nothing to {command.what}")
-    size = suite_named(command.suite, transitions=command.transitions).transitions or 0
+    suite = suite_named(command.suite, command.order, command.transitions, command.data)
+    supply = supply_of(suite)
     with Screen() as screen:
-        names = build_all(size, lambda task, done, wanted: screen.show(f"record {task}", done, wanted), command.again)
+        names = supply.build(suite, partial(show_data, screen), command.again)
     if command.what == "build":
         print("\n".join(names))
     else:
-        Console().print(checks_table(check_all(size, command.replays)))
+        Console().print(checks_table(supply.check(suite, command.replays)))
+
+
+def show_data(screen: Screen, task: str, done: int, wanted: int) -> None:
+    """Moves the bar of a task whose data is being made."""
+    screen.show(f"data of {task}", done, wanted)
 
 
 def show_command(arguments: Sequence[str]) -> None:

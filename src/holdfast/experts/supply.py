@@ -1,37 +1,69 @@
 """Suites with their data: what is not on this machine yet is made when it is first used."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from holdfast.data.episodes import Dataset
-from holdfast.errors import MissingData
+from holdfast.errors import MissingData, Mistake
+from holdfast.experts.check import Check, check_all
 from holdfast.experts.demonstrate import Report, build
 from holdfast.suites import Suite, Task
 from holdfast.suites import suite as bare_suite
 from holdfast.suites.panda import ARMS, DEFAULT_SIZE
 
 
+@dataclass(frozen=True)
+class Supply:
+    """How the data of a suite's tasks is made, and how it is compared with the simulator."""
+
+    build: Callable[[Suite, Report, bool], list[str]]  # what is there is made again only if asked for; its names
+    check: Callable[[Suite, int], list[Check]]  # with so many episodes replayed
+
+
+def build_panda(suite: Suite, report: Report, again: bool) -> list[str]:
+    """Lets the scripted experts play."""
+    return [build(ARMS[name], suite.transitions or DEFAULT_SIZE, report, again) for name in suite.names]
+
+
+def check_panda(suite: Suite, replays: int) -> list[Check]:
+    """Replays Minari datasets."""
+    return check_all(suite.transitions or DEFAULT_SIZE, replays)
+
+
+SUPPLIES = {"panda3": Supply(build_panda, check_panda)}
+
+
+def supply_of(suite: Suite) -> Supply:
+    """Where the data of this suite comes from."""
+    if suite.name not in SUPPLIES:
+        raise Mistake(f"the data of {suite.name} is made when it is used: there is nothing to build or check")
+    return SUPPLIES[suite.name]
+
+
 def silent(task: str, done: int, wanted: int) -> None:
     """Reports nothing."""
 
 
-def suite(name: str, order: Sequence[str] = (), transitions: int | None = None, report: Report = silent) -> Suite:
-    """The suite of this name, in its own order or another, with as much data as it has by default or another amount."""
-    found = bare_suite(name, order, transitions)
-    return replace(
-        found, tasks=tuple(_supplied(task, found.transitions or DEFAULT_SIZE, report) for task in found.tasks)
-    )
+def suite(
+    name: str,
+    order: Sequence[str] = (),
+    transitions: int | None = None,
+    data: str | None = None,
+    report: Report = silent,
+) -> Suite:
+    """The suite of this name, in its own order or another, with its default data or another amount or kind."""
+    found = bare_suite(name, order, transitions, data)
+    return replace(found, tasks=tuple(_supplied(found, task, report) for task in found.tasks))
 
 
-def _supplied(task: Task, transitions: int, report: Report) -> Task:
-    return replace(task, load=partial(_load, task, transitions, report)) if task.name in ARMS else task
+def _supplied(suite: Suite, task: Task, report: Report) -> Task:
+    return replace(task, load=partial(_load, suite, task, report)) if suite.name in SUPPLIES else task
 
 
-def _load(task: Task, transitions: int, report: Report) -> Dataset:
-    arm = ARMS[task.name]
+def _load(suite: Suite, task: Task, report: Report) -> Dataset:
     try:
         return task.load()
     except MissingData:
-        build(arm, transitions, report)
+        SUPPLIES[suite.name].build(suite.ordered([task.name]), report, False)
         return task.load()

@@ -21,7 +21,13 @@ BUDGETS = ("smoke", "quick", "paper", "full")
 
 
 def configure(
-    name: str, learner: str, preset: str = "paper", budget: str = "quick", seed: int = 0, suite: Suite | None = None
+    name: str,
+    learner: str,
+    preset: str = "paper",
+    budget: str = "quick",
+    seed: int = 0,
+    suite: Suite | None = None,
+    protocol: str | None = None,
 ) -> Plan:
     """The plan that these names stand for; `suite` is for one that is not registered under its name."""
     for kind, value, known in (("preset", preset, PRESETS), ("budget", budget, BUDGETS)):
@@ -29,8 +35,9 @@ def configure(
             raise Mistake(f"there is no {kind} {value!r}; there are {', '.join(known)}")
     found = suite or named_suite(name)
     plan = Plan(entry(learner).config, Protocol(), name, learner, preset, budget, seed)
-    plan = replace(plan, order=tuple(found.names), transitions=found.transitions)
-    for settings in (found.presets.get(preset, {}), found.budgets.get(budget, {})):
+    plan = replace(plan, order=tuple(found.names), transitions=found.transitions, data=found.data)
+    named = {"protocol.name": protocol, **found.protocols.get(protocol, {})} if protocol else {}
+    for settings in (found.presets.get(preset, {}), found.budgets.get(budget, {}), named):
         plan = apply(plan, settings)
     return plan
 
@@ -72,7 +79,7 @@ def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
 
 def suite_for(plan: Plan, report: Report = silent) -> Suite:
     """The suite that a plan is about; `report` is told of data that has to be made first."""
-    return named_suite(plan.suite, plan.order, plan.transitions, report)
+    return named_suite(plan.suite, plan.order, plan.transitions, plan.data, report)
 
 
 def learner(
@@ -86,7 +93,7 @@ def learner(
 ) -> Learner:
     """A learner by name, with what the suite sets for it, and these settings, as in {"fit.steps": 500}."""
     plan = configure(suite.name, name, preset, budget, seed, suite)
-    return learner_for(apply(replace(plan, transitions=suite.transitions), settings), suite, device)
+    return learner_for(apply(replace(plan, transitions=suite.transitions, data=suite.data), settings), suite, device)
 
 
 def read_plan(record: dict[str, Any], suite: Suite | None = None) -> Plan:

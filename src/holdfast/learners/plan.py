@@ -41,6 +41,8 @@ class Plan:
     """The tasks to learn, in this order; by default all, in the suite's order."""
     transitions: int | None = None
     """Transitions of data per task, where the suite makes its own data; by default the suite's amount."""
+    data: str | None = None
+    """Which data, where the suite has several (atari5: expert-10, expert-100, minari); by default the suite's first."""
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:

@@ -7,18 +7,22 @@ from holdfast.suites.panda import panda3
 from holdfast.suites.task import Suite, Task
 from holdfast.suites.toy import toy, toy_continuous
 
-SUITES: dict[str, Callable[[int | None], Suite]] = {
+SUITES: dict[str, Callable[..., Suite]] = {  # of transitions and, where there are several, of which data
     "toy": toy,
     "toy-continuous": toy_continuous,
     "panda3": panda3,
 }
 
 
-def suite(name: str, order: Sequence[str] = (), transitions: int | None = None) -> Suite:
-    """The suite of this name, in its own order or another, with as much data as it has by default or another amount."""
+def suite(name: str, order: Sequence[str] = (), transitions: int | None = None, data: str | None = None) -> Suite:
+    """The suite of this name, in its own order or another, with its default data or another amount or kind."""
     if name not in SUITES:
         raise Mistake(f"there is no suite {name!r}; there are {', '.join(SUITES)}")
     found = SUITES[name](transitions)
+    if data not in (None, found.data):
+        if found.data is None:
+            raise Mistake(f"the suite {name} has one kind of data: leave out --data {data}")
+        found = SUITES[name](transitions, data)
     return found.ordered(order) if order else found
 
 

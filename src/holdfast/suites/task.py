@@ -56,6 +56,10 @@ class Suite:
     """For each budget, how long this suite is trained and evaluated."""
     transitions: int | None = None
     """How much data each task has, where the suite makes its own."""
+    data: str | None = None
+    """Which data the tasks have, where the suite has several."""
+    protocols: Mapping[str, Settings] = field(default_factory=dict, repr=False)
+    """For each protocol by name, how it is evaluated."""
 
     def __post_init__(self) -> None:
         if not self.tasks:
