@@ -14,8 +14,14 @@ pytest.importorskip("ale_py")
 
 from holdfast.data.replay import replay
 from holdfast.data.traces import load as load_recording
+from holdfast.errors import Mistake
+from holdfast.experts.atari import Config, run
 from holdfast.experts.player import STACK, Player, Sampler, load, save
-from holdfast.experts.ppo import Config, Learner, Rollout, Tally, advantages, run
+from holdfast.experts.ppo import VECTORS, Improver, Ppo, Rollout, advantages
+from holdfast.experts.record import Recorder
+from holdfast.experts.tally import Tally
+from holdfast.experts.train import WARMUP, schedule
+from holdfast.experts.workshop import Workshop, horizons
 
 
 @pytest.fixture(autouse=True)
@@ -38,14 +44,68 @@ def test_advantages_of_three_steps_are_those_solved_by_hand() -> None:
     assert ended.tolist() == [1 / 2, -2.0, 1.0]
 
 
-def test_returns_are_counted_over_all_lives_and_closed_by_a_new_game() -> None:
-    tally = Tally(envs=2)
-    tally.add(0, np.array([1, 1]), np.array([4, 4]))
-    tally.add(0, np.array([1, -1]), np.array([8, 8]))
+def test_a_cut_pays_the_value_of_what_it_hides() -> None:
+    config = Ppo(envs=1, steps=1, minibatch=2, gamma=0.5)
+    rollout = Rollout(1, 1, torch.device("cpu"))
+    rollout.values[0], rollout.values[1] = 1.0, 100.0  # the second is the next game's
+    ends = np.ones(1)
+    rollout.receive(0, 0, rewards=np.array([2.0]), ends=ends, beyond=np.array([4.0]))  # cut: 2 + 4/2 - 1
+    rollout.receive(0, 1, rewards=np.array([2.0]), ends=ends, beyond=np.array([0.0]))  # ended: 2 - 1
+    improver = Improver(Player(4), rollout, config, torch.Generator().manual_seed(0))
+    improver.improve(rate=0.0)
+    assert improver.advantages.tolist() == [3.0, 1.0]
+    assert improver.targets.tolist() == [4.0, 2.0]
+
+
+def test_horizons_are_all_different_and_spread_over_both_vectors() -> None:
+    steps = horizons(Ppo(envs=64, horizon=3000))
+    assert steps.shape == (VECTORS, 64)
+    assert len(np.unique(steps)) == steps.size
+    assert (steps.min(), steps.max()) == (3000, 27_000)
+    assert (abs(np.log(steps).mean(axis=1) - np.log(9000)) < 0.02).all()  # 9,000: the geometric mean of both
+    assert (horizons(Ppo()) == 27_000).all()
+
+
+def test_games_are_cut_at_their_horizons_with_the_value_of_their_last_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = np.array([[5, 7], [11, 1000]])
+    monkeypatch.setattr("holdfast.experts.workshop.horizons", lambda config: limits)
+    player = Player(4)
+    torch.nn.init.zeros_(player.critic.weight)
+    torch.nn.init.constant_(player.critic.bias, 3.0)
+    config = Ppo(envs=2, steps=24, minibatch=96)
+    workshop = Workshop("breakout", player, config, seed=0, generator=torch.Generator().manual_seed(0))
+    workshop.fill()
+    workshop.close()
+    cut = workshop.rollout.beyond == 3.0  # (T, vectors, envs)
+    assert (workshop.rollout.beyond[~cut] == 0).all()
+    assert (workshop.rollout.ends[cut] == 1).all()
+    assert cut[:, 1, 1].sum() == 0
+    for limit, times in zip([5, 7, 11], [cut[:, 0, 0], cut[:, 0, 1], cut[:, 1, 0]], strict=True):
+        gaps = np.diff(np.flatnonzero(times), prepend=-1)
+        assert len(gaps)
+        assert (gaps <= limit).all()  # less by the no-ops of the start
+    assert len(workshop.tally.returns) == cut.sum()
+    assert workshop.tally.cut() == 1.0
+
+
+def test_returns_are_counted_over_all_lives_until_a_game_is_over_or_cut() -> None:
+    tally, no = Tally(2, 2), np.zeros(2, bool)
+    tally.add(0, np.array([1, 1]), over=no, cut=no)
+    tally.add(0, np.array([1, -1]), over=no, cut=no)
     assert tally.mean() is None
-    tally.add(0, np.array([1, 0]), np.array([2, 12]))  # the first emulator's counter fell: a new game
+    tally.add(0, np.array([1, 0]), over=np.array([True, False]), cut=no)
     assert list(tally.returns) == [3.0]
-    assert not tally.reached(enough=0.0)  # one episode is no evidence
+    tally.add(0, np.array([5, 2]), over=no, cut=np.array([False, True]))
+    assert list(tally.returns) == [3.0, 2.0]
+    assert tally.cut() == 0.5
+    assert not tally.reached(enough=0.0)  # two games are no evidence
+
+
+def test_the_rate_rises_with_the_first_gradients_however_long_the_budget_and_then_falls() -> None:
+    assert schedule(0.0, gradients=0) == 1 / WARMUP
+    assert schedule(0.0, gradients=WARMUP) == 1.0
+    assert schedule(0.5, gradients=WARMUP) == 0.5
+    assert schedule(1.0, gradients=WARMUP) == 0.05
 
 
 def test_a_checkpoint_resumes_with_the_same_weights_and_step_count(tmp_path: Path) -> None:
@@ -71,10 +131,10 @@ def test_a_sampler_draws_from_the_tempered_policy() -> None:
 
 def test_learning_makes_rewarded_actions_likelier() -> None:
     torch.manual_seed(0)
-    config = Config("breakout", Path(), envs=4, steps=4, minibatch=16, graphs=False)
+    config = Ppo(envs=4, steps=4, minibatch=16)
     generator = torch.Generator().manual_seed(0)
     player, rollout = Player(4), Rollout(4, 4, torch.device("cpu"))
-    learner = Learner(player, rollout, config, generator)
+    improver = Improver(player, rollout, config, generator, graphs=False)
     rollout.frames.random_(0, 256, generator=generator)
     rollout.actions.random_(0, 4, generator=generator)
     rollout.log_probs.fill_(np.log(0.25))
@@ -87,42 +147,48 @@ def test_learning_makes_rewarded_actions_likelier() -> None:
 
     before = share()
     for _ in range(3):
-        learner.learn(rate=1e-3)
+        improver.improve(rate=1e-3)
     assert share() > before + 0.02
 
 
 def test_a_config_names_what_cannot_work() -> None:
-    with pytest.raises(ValueError, match="no whole number of minibatches"):
-        Config("breakout", Path(), envs=3, steps=5)
-    with pytest.raises(ValueError, match="leaves nothing"):
+    with pytest.raises(Mistake, match="no whole number of minibatches"):
+        Ppo(envs=3, steps=5)
+    with pytest.raises(Mistake, match=r"must lie in 1\.\.27000"):
+        Ppo(horizon=27_001)
+    with pytest.raises(Mistake, match="no part of a budget"):
+        Config("breakout", Path(), seconds=10, reserve=11)
+    with pytest.raises(Mistake, match="needs a checkpoint"):
         Config("breakout", Path(), seconds=10, reserve=10)
+
+
+TINY = Ppo(envs=2, steps=8, minibatch=16, horizon=40)
+BRIEF = Recorder(lanes=2, temperatures=(1.0, 0.5), trial=20)
 
 
 def test_a_few_seconds_from_end_to_end_leave_checkpoint_recordings_and_report(tmp_path: Path) -> None:
     save(Player(4), 100, tmp_path / "first.safetensors")
     out = tmp_path / "out"
-    run(
-        Config(
-            "breakout",
-            out,
-            seconds=8,
-            reserve=6.5,
-            init=tmp_path / "first.safetensors",
-            envs=2,
-            steps=8,
-            minibatch=16,
-            lanes=2,
-            temperatures=(1.0, 0.5),
-            trial=20,
-        )
-    )
+    run(Config("breakout", out, seconds=10, reserve=8, init=tmp_path / "first.safetensors", ppo=TINY, recorder=BRIEF))
     names = ["breakout-expert-10.npz.xz", "breakout-expert-100.npz.xz", "breakout.json", "breakout.safetensors"]
     assert sorted(path.name for path in out.iterdir()) == names
     report = json.loads((out / "breakout.json").read_text())
     assert set(report) > {"config", "curve", "trained", "trial", "expert-10", "expert-100", "seconds"}
-    assert report["seconds"] < 8
+    assert report["seconds"] < 10
     assert load(Player(4), out / "breakout.safetensors") == report["trained"] > 100
-    recording = load_recording(out / "breakout-expert-100.npz.xz")
+    recording = load_recording(out / "breakout-expert-10.npz.xz")
     assert recording.origin.trained == report["trained"]
-    assert len(recording.traces) == report["expert-100"]["episodes"] > 0
+    assert len(recording.traces) == report["expert-10"]["episodes"] > 0
     assert len(list(replay(recording, lanes=2, seed=3))) == len(recording.traces)
+    assert "episodes outlasted the recording and are missing" in report["expert-100 problem"]
+
+
+def test_a_budget_without_reserve_only_trains_and_one_that_is_all_reserve_only_records(tmp_path: Path) -> None:
+    run(Config("breakout", tmp_path / "a", seconds=1, reserve=0, ppo=TINY, recorder=BRIEF))
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["breakout.json", "breakout.safetensors"]
+    checkpoint = tmp_path / "a" / "breakout.safetensors"
+    run(Config("breakout", tmp_path / "b", seconds=3, reserve=3, init=checkpoint, ppo=TINY, recorder=BRIEF))
+    names = ["breakout-expert-10.npz.xz", "breakout-expert-100.npz.xz", "breakout.json"]
+    assert sorted(path.name for path in (tmp_path / "b").iterdir()) == names
+    recording = load_recording(tmp_path / "b" / "breakout-expert-10.npz.xz")
+    assert recording.origin.trained == load(Player(4), checkpoint)

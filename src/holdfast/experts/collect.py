@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from holdfast.data.traces import BLOCK, Trace
 
 Act = Callable[[np.ndarray], np.ndarray]
 """From stacked frames (lanes, 4, 84, 84) uint8 to actions (lanes,) int64."""
+
+Played = TypeVar("Played", "Take", Trace)
 
 
 class Take:
@@ -22,6 +24,7 @@ class Take:
         self.noops, self.score, self.complete = noops, 0, False
         self._actions = bytearray()
         self._checksums: list[int] = []
+        self._progress: list[int] = []
 
     def __len__(self) -> int:
         return len(self._actions)
@@ -30,39 +33,51 @@ class Take:
         """Notes the frame, and returns the action that the emulator gets in answer to it."""
         if len(self) % BLOCK == 0:
             self._checksums.append(0)
+            self._progress.append(0)
         self._checksums[-1] = zlib.crc32(frame.data, self._checksums[-1])
         self._actions.append(action if len(self) >= self.noops else 0)
         return self._actions[-1]
 
     def receive(self, reward: int, ended: bool) -> None:
         self.score += reward
+        self._progress[-1] = self.score
         self.complete = ended
 
     def trace(self) -> Trace:
         actions = np.frombuffer(bytes(self._actions), np.uint8)
-        return Trace(actions, np.array(self._checksums, np.uint32), self.score, min(self.noops, len(actions)))
+        checksums, progress = np.array(self._checksums, np.uint32), np.array(self._progress, np.int32)
+        return Trace(actions, checksums, self.score, min(self.noops, len(actions)), progress)
 
 
-def play(act: Act, env: Any, noops: Sequence[int], seed: int, deadline: float, steps: int | None = None) -> list[Take]:
+def all_complete(takes: Sequence[Take]) -> bool:
+    return all(take.complete for take in takes)
+
+
+def play(
+    act: Act,
+    env: Any,
+    noops: Sequence[int],
+    seed: int,
+    deadline: float,
+    over: Callable[[Sequence[Take]], bool] = all_complete,
+) -> list[Take]:
     """Plays one episode for each entry of `noops`, which says with how many no-ops it starts.
 
-    Ends when all are complete, or every lane has made `steps` steps, or the clock shows `deadline`. Returns the takes
-    in the order of `noops`; first come those that the lanes begin with. No lane begins more than asked for, so that
-    short episodes are not preferred.
+    Ends when the takes say that it is over, or the clock shows `deadline`. Returns the takes in the order of `noops`;
+    first come those that the lanes begin with. No lane begins more than asked for, so that short episodes are not
+    preferred.
     """
     takes = [Take(count) for count in noops]
     waiting = iter(takes)
     frames, _ = env.reset(seed=seed)
     lanes = [next(waiting, None) for _ in frames]
-    step = 0
-    while any(take is not None for take in lanes) and step != steps and time.monotonic() < deadline:
+    while not over(takes) and time.monotonic() < deadline:
         chosen = act(frames)
         actions = [
             take.add(frame[-1], int(action)) if take is not None else 0
             for take, frame, action in zip(lanes, frames, chosen, strict=True)
         ]
         frames, rewards, terminated, truncated, _ = env.step(np.array(actions, np.int64))
-        step += 1
         for i, take in enumerate(lanes):
             if take is not None:
                 take.receive(int(rewards[i]), bool(terminated[i] or truncated[i]))
@@ -71,7 +86,7 @@ def play(act: Act, env: Any, noops: Sequence[int], seed: int, deadline: float, s
     return takes
 
 
-def first_steps(traces: Sequence[Trace], limit: int) -> list[Trace]:
-    """The first traces that have at most `limit` steps together."""
-    ends = np.cumsum([len(trace) for trace in traces])
-    return list(traces[: int(np.searchsorted(ends, limit, side="right"))])
+def first_steps(episodes: Sequence[Played], limit: int) -> list[Played]:
+    """The first episodes that have at most `limit` steps together."""
+    ends = np.cumsum([len(episode) for episode in episodes])
+    return list(episodes[: int(np.searchsorted(ends, limit, side="right"))])

@@ -1,0 +1,160 @@
+"""Makes an Atari expert under a wall-clock budget: trains it, then records it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import tyro
+
+from holdfast.data.traces import Origin, Recording, emulators
+from holdfast.data.traces import save as save_recording
+from holdfast.errors import Mistake
+from holdfast.experts.player import STACK, Player, Sampler, load, save
+from holdfast.experts.ppo import Ppo
+from holdfast.experts.record import Recorder, compare, record, summary
+from holdfast.experts.train import Progress, train
+from holdfast.experts.workshop import Workshop
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Config:
+    """How an expert is trained and recorded."""
+
+    game: str
+    """ROM name in snake case, such as `breakout`."""
+    out: Path
+    """Folder for the checkpoint, the two recordings and the report."""
+    seconds: float = 540.0
+    """Wall-clock budget of everything: building, training, recording."""
+    reserve: float = 60.0
+    """Seconds of the budget that are kept for the recordings. 0 only trains, all of the budget only records."""
+    init: Path | None = None
+    """Checkpoint to continue from."""
+    enough: float | None = None
+    """Training stops early when the mean clipped return of the last 100 games reaches this."""
+    seed: int = 0
+    """Seed of weights, actions and emulators."""
+    graphs: bool = True
+    """Capture acting and learning as CUDA graphs where there is a GPU."""
+    ppo: Annotated[Ppo, tyro.conf.arg(name="")] = field(default_factory=Ppo)
+    recorder: Annotated[Recorder, tyro.conf.arg(name="")] = field(default_factory=Recorder)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.reserve <= self.seconds:
+            raise Mistake(f"a reserve of {self.reserve} s is no part of a budget of {self.seconds} s")
+        if self.reserve == self.seconds and self.init is None:
+            raise Mistake("a reserve of the whole budget only records, and needs a checkpoint to record: give --init")
+
+
+class Report:
+    """What is known so far, on disk at any time."""
+
+    def __init__(self, config: Config) -> None:
+        self._game, self._path = config.game, config.out / f"{config.game}.json"
+        self._facts: dict[str, Any] = {"config": asdict(config), "curve": []}
+
+    def add(self, name: str, fact: Any) -> None:
+        log.info("%s: %s %s", self._game, name, fact)
+        self._write({**self._facts, name: fact})
+
+    def progress(self, progress: Progress) -> None:
+        log.info("%s: %s", self._game, progress)
+        self._write({**self._facts, "curve": [*self._facts["curve"], asdict(progress)]})
+
+    def _write(self, facts: dict[str, Any]) -> None:
+        self._facts = facts
+        self._path.write_text(json.dumps(facts, indent=1, default=str))
+
+
+class Maker:
+    """Makes one expert; what it has so far is in `config.out` at any time."""
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.begin = config, time.monotonic()
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        torch.backends.cudnn.benchmark = True
+        torch.manual_seed(config.seed)
+        self.generator = torch.Generator(self.device).manual_seed(config.seed)
+        self.origin = Origin(config.game, "PPO", emulator=version("ale-py"))
+        self.player = Player(actions_of(self.origin)).to(self.device)
+        if config.init is not None:
+            self.origin = replace(self.origin, trained=load(self.player, config.init))
+        config.out.mkdir(parents=True, exist_ok=True)
+        self.report = Report(config)
+        self.report.add("device", torch.cuda.get_device_name() if self.device.type == "cuda" else "cpu")
+
+    def train(self, deadline: float) -> None:
+        """Trains until the clock shows `deadline`."""
+        config, earlier = self.config, self.origin.trained
+        workshop = Workshop(config.game, self.player, config.ppo, config.seed, self.generator, config.graphs)
+        for progress in train(
+            self.player, workshop, config.ppo, self.generator, deadline, config.enough, config.graphs
+        ):
+            self.report.progress(progress)
+            self.origin = replace(self.origin, trained=earlier + progress.steps)
+            save(self.player, self.origin.trained, config.out / f"{config.game}.safetensors")
+        workshop.close()
+        self.report.add("trained", self.origin.trained)
+        self.report.add("steps per second", progress.steps / progress.seconds)
+
+    def record(self, deadline: float) -> None:
+        """Finds the best temperature and records, until the clock shows `deadline`."""
+        config = self.config
+        rng = np.random.default_rng(config.seed)
+        env = emulators(self.origin, config.recorder.lanes, stack=STACK[0])
+        sampler = Sampler(self.player, config.recorder.lanes, self.generator, config.graphs)
+        rest = deadline - time.monotonic()
+        best, *others = config.recorder.temperatures
+        if others:
+            trial = compare(sampler, env, config.recorder, rng, deadline - 0.75 * rest)
+            self.report.add("trial", trial)
+            best = max(trial, key=lambda choice: trial[choice]["mean"])
+        origin = replace(self.origin, temperature=best)
+        sampler.temperatures.fill_(origin.temperature)
+        for name, takes in record(sampler, env, rng, deadline - 0.05 * rest).items():
+            complete = [take for take in takes if take.complete]
+            traces = [take.trace() for take in complete]
+            save_recording(Recording(origin, traces), config.out / f"{config.game}-{name}.npz.xz")
+            self.report.add(name, summary(complete) | {"temperature": origin.temperature})
+            if len(complete) < len(takes):
+                missing = f"{len(takes) - len(complete)} episodes outlasted the recording and are missing"
+                self.report.add(f"{name} problem", f"{missing}: record again with a greater --reserve")
+        env.close()
+
+
+def actions_of(origin: Origin) -> int:
+    """How many actions the game has."""
+    env = emulators(origin, 1)
+    env.close()
+    return int(env.single_action_space.n)
+
+
+def run(config: Config) -> None:
+    """Trains and records, as far as the budget has time for either, and leaves everything in `config.out`."""
+    maker = Maker(config)
+    deadline = maker.begin + config.seconds
+    if config.reserve < config.seconds:
+        maker.train(deadline - config.reserve)
+    if config.reserve:
+        maker.record(deadline)
+    maker.report.add("seconds", time.monotonic() - maker.begin)
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    run(tyro.cli(Config, description=__doc__, config=(tyro.conf.FlagConversionOff,)))
+
+
+if __name__ == "__main__":
+    main()
