@@ -82,6 +82,7 @@ def test_what_was_saved_is_loaded_to_the_bit(breakout: Recording, tmp_path: Path
         assert (ours.score, ours.noops) == (theirs.score, theirs.noops)
         np.testing.assert_array_equal(ours.actions, theirs.actions)
         np.testing.assert_array_equal(ours.checksums, theirs.checksums)
+        np.testing.assert_array_equal(ours.progress, theirs.progress)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
 
@@ -113,8 +114,11 @@ def test_a_tampered_return_or_length_names_the_step(breakout: Recording) -> None
     trace = breakout.traces[1]
     end = len(trace) - 1
     with pytest.raises(Mistake, match=f"breakout, episode 1: the return after step {end} is"):
-        list(replay(tampered(breakout, score=trace.score + 1)))
-    short = {"actions": trace.actions[:BLOCK], "checksums": trace.checksums[:1]}
+        list(replay(tampered(breakout, score=trace.score + 1, progress=None)))
+    later = trace.progress + (np.arange(len(trace.progress)) == 0)
+    with pytest.raises(Mistake, match=f"breakout, episode 1: the return after step {BLOCK - 1} is"):
+        list(replay(tampered(breakout, progress=later)))
+    short = {"actions": trace.actions[:BLOCK], "checksums": trace.checksums[:1], "progress": None}
     with pytest.raises(Mistake, match="breakout, episode 1: the replay went on after step 99"):
         list(replay(tampered(breakout, **short)))
 
@@ -133,10 +137,10 @@ def test_a_trace_checks_itself_at_birth() -> None:
 
 def test_a_cut_recording_is_what_an_emulator_plays_that_stops_there(breakout: Recording) -> None:
     replays = {replayed.episode: replayed for replayed in replay(breakout)}
+    untold = replace(breakout, traces=[replace(trace, progress=None) for trace in breakout.traces])
     with pytest.raises(Mistake, match="does not tell what was earned along the way"):
-        cut(breakout, BLOCK)
-    told = [replace(trace, progress=replays[i].progress) for i, trace in enumerate(breakout.traces)]
-    for replayed in replay(cut(replace(breakout, traces=told), BLOCK)):
+        cut(untold, BLOCK)
+    for replayed in replay(cut(breakout, BLOCK)):
         whole, noops = replays[replayed.episode], breakout.traces[replayed.episode].noops
         np.testing.assert_array_equal(replayed.frames, whole.frames[: BLOCK - noops])
         np.testing.assert_array_equal(replayed.rewards, whole.rewards[: BLOCK - noops])

@@ -10,8 +10,10 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
+from holdfast.data.cache import local_replays
 from holdfast.data.minari import local_datasets
 from holdfast.errors import Mistake
+from holdfast.experts.make import TASKS, make_expert
 from holdfast.experts.supply import suite as suite_named
 from holdfast.experts.supply import supply_of
 from holdfast.learners import LEARNERS, Plan, configure, learner_for, suite_for
@@ -27,6 +29,7 @@ USAGE = """usage: holdfast COMMAND ...
   evaluate   evaluate a run that was trained where no simulator is
   show       print a run's matrix, routes and certificate
   data       build, check or list recorded data
+  expert     train or tune the expert of a task, and record or score it
   suites     what there is to learn
   learners   what there is to learn with
 
@@ -136,7 +139,7 @@ def data_command(arguments: Sequence[str]) -> None:
     """holdfast data"""
     command = tyro.cli(DataCommand, prog="holdfast data", args=arguments, config=FLAGS)
     if command.what == "list":
-        for name, episodes, transitions in local_datasets():
+        for name, episodes, transitions in [*local_replays(), *local_datasets()]:
             print(f"{name:<40}{episodes:>9} episodes{transitions:>10} transitions")
         return
     suite = suite_named(command.suite, command.order, command.transitions, command.data)
@@ -152,6 +155,17 @@ def data_command(arguments: Sequence[str]) -> None:
 def show_data(screen: Screen, task: str, done: int, wanted: int) -> None:
     """Moves the bar of a task whose data is being made."""
     screen.show(f"data of {task}", done, wanted)
+
+
+def expert_command(arguments: Sequence[str]) -> None:
+    """holdfast expert"""
+    task, *settings = arguments or ["--help"]
+    if task in ("-h", "--help"):
+        print(
+            f"usage: holdfast expert TASK ...\n\ntasks: {', '.join(TASKS)}\n\nholdfast expert TASK --help tells more."
+        )
+    else:
+        make_expert(task, settings, partial(print, flush=True))
 
 
 def show_command(arguments: Sequence[str]) -> None:
@@ -194,6 +208,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "evaluate": evaluate_command,
     "show": show_command,
     "data": data_command,
+    "expert": expert_command,
     "suites": suites_command,
     "learners": learners_command,
 }

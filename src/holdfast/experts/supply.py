@@ -8,6 +8,7 @@ from holdfast.data.episodes import Dataset
 from holdfast.errors import MissingData, Mistake
 from holdfast.experts.check import Check, check_all
 from holdfast.experts.demonstrate import Report, build
+from holdfast.experts.replays import build_replays, check_replays
 from holdfast.suites import Suite, Task
 from holdfast.suites import suite as bare_suite
 from holdfast.suites.panda import ARMS, DEFAULT_SIZE
@@ -31,7 +32,7 @@ def check_panda(suite: Suite, replays: int) -> list[Check]:
     return check_all(suite.transitions or DEFAULT_SIZE, replays)
 
 
-SUPPLIES = {"panda3": Supply(build_panda, check_panda)}
+SUPPLIES = {"panda3": Supply(build_panda, check_panda), "atari5": Supply(build_replays, check_replays)}
 
 
 def supply_of(suite: Suite) -> Supply:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from holdfast.errors import Mistake
+from holdfast.suites.atari import atari5
 from holdfast.suites.panda import panda3
 from holdfast.suites.task import Suite, Task
 from holdfast.suites.toy import toy, toy_continuous
@@ -11,6 +12,7 @@ SUITES: dict[str, Callable[..., Suite]] = {  # of transitions and, where there a
     "toy": toy,
     "toy-continuous": toy_continuous,
     "panda3": panda3,
+    "atari5": atari5,
 }
 
 

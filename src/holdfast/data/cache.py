@@ -1,0 +1,109 @@
+"""Replayed frames on this machine: each recording once, as a whole or not at all."""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from holdfast.data.episodes import Dataset
+from holdfast.data.replay import replay
+from holdfast.data.traces import SCREEN, Recording
+from holdfast.errors import MissingData, Mistake
+
+PLACE = "HOLDFAST_CACHE"  # the folder, if this variable is set
+STACK = 4  # frames that a network sees at once
+
+
+@dataclass(frozen=True)
+class Cached:
+    """A recording's frames, under a name; the digest in the folder's name says that they are this recording's."""
+
+    name: str
+    recording: Recording
+
+    @property
+    def folder(self) -> Path:
+        """Where they are kept."""
+        return root() / f"{self.name}-{self.recording.digest[:12]}"
+
+    def exists(self) -> bool:
+        """Whether they are on this machine."""
+        return self.folder.exists()
+
+    def read(self) -> Dataset:
+        """The recording as data; frames stay on disk until they are used."""
+        if not self.exists():
+            raise MissingData(f"the frames of {self.name} are not on this machine yet")
+        try:
+            frames = np.load(self.folder / "frames.npy", mmap_mode="r")
+            with np.load(self.folder / "steps.npz", allow_pickle=False) as steps:
+                return Dataset(
+                    frames, steps["actions"], steps["rewards"], steps["lengths"], STACK, self.recording.digest
+                )
+        except (OSError, ValueError, KeyError, Mistake) as problem:
+            raise Mistake(f"{self.folder} is damaged ({problem}): remove it, and it is made again") from None
+
+    def build(self, told: Callable[[int], None] = lambda steps: None) -> None:
+        """Replays the recording, which checks it, and keeps what it shows."""
+        with building(self.folder) as aside:
+            self._write(aside, told)
+
+    def _write(self, aside: Path, told: Callable[[int], None]) -> None:
+        traces = self.recording.traces
+        lengths = np.array([len(trace) - trace.noops for trace in traces])
+        ends = np.cumsum(lengths)
+        rewards = np.zeros(lengths.sum(), np.float32)
+        frames = np.lib.format.open_memmap(
+            aside / "frames.npy", mode="w+", dtype=np.uint8, shape=(len(rewards), *SCREEN)
+        )
+
+        def room(episode: int, steps: int) -> np.ndarray:
+            return frames[ends[episode] - steps : ends[episode]]
+
+        for replayed in replay(self.recording, lanes(), room=room, told=told):
+            end = ends[replayed.episode]
+            rewards[end - len(replayed.rewards) : end] = replayed.rewards
+        frames.flush()
+        actions = np.concatenate([trace.actions[trace.noops :] for trace in traces]).astype(np.int64)
+        np.savez(aside / "steps.npz", actions=actions, rewards=rewards, lengths=lengths)
+        about = {"name": self.name, "episodes": len(lengths), "transitions": len(rewards)}
+        (aside / "about.json").write_text(json.dumps(about))
+
+
+def root() -> Path:
+    """The folder of all that can be made again."""
+    return Path(os.environ.get(PLACE) or Path.home() / ".cache" / "holdfast")
+
+
+def lanes() -> int:
+    """Emulators that keep the processor busy."""
+    return 2 * (os.cpu_count() or 1)
+
+
+def local_replays() -> list[tuple[str, int, int]]:
+    """Name, episodes and transitions of every recording whose frames are on this machine."""
+    found = [json.loads(path.read_text()) for path in sorted(root().glob("*/about.json"))]
+    return [(about["name"], about["episodes"], about["transitions"]) for about in found]
+
+
+@contextmanager
+def building(place: Path) -> Iterator[Path]:
+    """A folder that becomes `place` when all went well; what a killed process left of it is gone."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    aside = place.with_name(f".{place.name}")
+    with aside.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time, until this process ends, however it ends
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        try:
+            yield aside
+            shutil.rmtree(place, ignore_errors=True)
+            aside.rename(place)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)

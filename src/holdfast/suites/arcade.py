@@ -1,0 +1,58 @@
+"""Atari games in lock-step, each emulator on a thread of its own; one whose episode has ended rests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.data.cache import STACK
+from holdfast.data.traces import Emulator, Origin
+from holdfast.suites.environments import Environments, Step
+
+
+@dataclass(frozen=True)
+class Start:
+    """What differs between two episodes of a game."""
+
+    noops: int = 0  # up to so many no-ops at the start, as the seed says
+    sticky: float = 0.0  # the chance that the emulator repeats the last action instead, as the seed says
+
+
+class Arcade(Environments):
+    """Emulators of one game; an episode is a function of its seed and actions, whatever lane it is in."""
+
+    def __init__(self, origin: Origin, start: Start, lanes: int) -> None:
+        self.start = start
+        self.emulators = [Emulator(origin, STACK, start.sticky) for _ in range(lanes)]
+
+    def reset(self, seeds: Sequence[int]) -> np.ndarray:
+        for emulator, seed in zip(self.emulators, seeds, strict=False):
+            emulator.reset(seed if self.start.sticky else None)
+        noops = [np.random.default_rng(seed).integers(self.start.noops, endpoint=True) for seed in seeds]
+        self.steps, self.ended, self.owed = 0, np.zeros(len(seeds), bool), np.zeros(len(seeds))
+        for step in range(max(noops)):
+            self.owed += self._play(np.zeros(len(seeds), int), np.array(noops) > step)
+        return self._seen()
+
+    def step(self, actions: np.ndarray) -> Step:
+        rewards = self._play(actions, ~self.ended) + self.owed  # what the no-ops earned is paid with the first step
+        self.steps, self.owed = self.steps + 1, np.zeros_like(self.owed)
+        return Step(self._seen(), rewards, self.ended.copy(), np.zeros_like(self.ended))
+
+    def _play(self, actions: np.ndarray, playing: np.ndarray) -> np.ndarray:
+        lanes, rewards = np.flatnonzero(playing), np.zeros(len(playing))
+        for lane in lanes:
+            self.emulators[lane].send(int(actions[lane]))
+        for lane in lanes:
+            rewards[lane], self.ended[lane] = self.emulators[lane].receive()
+        return rewards
+
+    def _seen(self) -> np.ndarray:
+        """All stacks, (N, 4, 84, 84), black where they are older than the player's first frame, as in the data."""
+        stacks = np.stack([emulator.frames for emulator in self.emulators[: len(self.ended)]])
+        stacks[:, : max(STACK - 1 - self.steps, 0)] = 0
+        return stacks
+
+    def close(self) -> None:
+        for emulator in self.emulators:
+            emulator.close()
