@@ -1,6 +1,6 @@
 """The results of a run: every episode's return on every task after every task."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -16,6 +16,7 @@ from holdfast.evaluation.metrics import (
     norm_avg,
 )
 from holdfast.evaluation.rollouts import Evaluation
+from holdfast.evaluation.statistics import Measure, interval, resample, task_mean, wilson
 
 Cells = list[list[Any]]  # [stage][task], None where not evaluated
 
@@ -92,9 +93,39 @@ class Matrix:
             "FWT": forward_transfer(done, self.single) if self.single else None,
         }
 
+    @property
+    def final(self) -> list[list[float]]:
+        """The returns of every task's episodes after the last evaluated stage."""
+        return self.returns[self.stages - 1][: self.stages] if self.stages else []
+
+    def intervals(self) -> dict[str, Any]:
+        """95 % confidence intervals, over episodes, of what the last stage earned; none where all episodes are one."""
+        final, targets = self.final, self.targets[: self.stages]
+        if not final or min(self.distinct_episodes[len(final) - 1][: len(final)]) < 2:
+            return {}
+        drawn = resample([final])
+        measures = {"NormAvg": norm_avg, "AvgGap": avg_gap}
+        if norm_avg(targets, targets) is None:
+            measures.pop("NormAvg")
+        return {
+            **{name: interval(drawn, over_tasks(measure, targets)) for name, measure in measures.items()},
+            "tasks": {task: interval(drawn, task_mean(index)) for index, task in enumerate(self.tasks[: len(final)])},
+        }
+
+    def success(self) -> dict[str, Any]:
+        """Final success rates and their 95 % confidence intervals; none where nothing ever succeeded, as in a game."""
+        if not any(any(cell or []) for row in self.successes for cell in row):
+            return {}
+        final = self.successes[self.stages - 1][: self.stages]
+        return {
+            task: {"rate": sum(cell) / len(cell), "interval": wilson(sum(cell), len(cell))}
+            for task, cell in zip(self.tasks, final, strict=False)
+        }
+
     def to_json(self) -> dict[str, Any]:
-        """The record that matrix.json is."""
-        return {**asdict(self), "mean": self.mean, "metrics": self.metrics()}
+        """The record that matrix.json is; intervals when all is evaluated, since they take a moment."""
+        sure = {"intervals": self.intervals(), "success": self.success()} if self.stages == len(self.tasks) else {}
+        return {**asdict(self), "mean": self.mean, "metrics": self.metrics(), **sure}
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "Matrix":
@@ -103,6 +134,11 @@ class Matrix:
             return cls(**{item.name: record[item.name] for item in fields(cls)})
         except (KeyError, TypeError) as problem:
             raise Mistake(f"this is not a matrix.json of holdfast: {problem}") from problem
+
+
+def over_tasks(metric: Callable[..., Any], targets: Sequence[float]) -> Measure:
+    """A metric of final returns, for arrays of them, (..., tasks)."""
+    return lambda means: metric(list(np.moveaxis(means, -1, 0)), targets)
 
 
 def reference(single: Matrix, tasks: Sequence[str]) -> list[float]:

@@ -34,7 +34,9 @@ def beside_line(matrix: Matrix, data_returns: Mapping[str, float]) -> str:
         lines.append(f"the data itself: {measures(norm_avg(known, matrix.targets), avg_gap(known, matrix.targets))}")
     if row := published(matrix.suite, matrix.learner):
         found = measures(row.get("NormAvg"), row.get("AvgGap"), row.get("AvgF"))
-        lines.append(f"published: {found or 'no summary'}; {row.get('copies', len(matrix.tasks))} copies")
+        lines.append(
+            f"published ({row['method']}): {found or 'no summary'}; {row.get('copies', len(matrix.tasks))} copies"
+        )
     return "\n".join(lines)
 
 
@@ -55,10 +57,14 @@ def matrix_table(matrix: Matrix, data_returns: Mapping[str, float]) -> Table:
     for stage, task in enumerate(matrix.tasks):
         cells = zip(mean[stage], matrix.carried[stage], strict=True)
         table.add_row(task, *(_cell(value, origin) for value, origin in cells))
+    for rows in (_interval_rows(matrix), _success_rows(matrix)):
+        table.add_section()
+        for line in rows:
+            table.add_row(*line)
     table.add_section()
     table.add_row("the data's mean", *(_cell(data_returns.get(task)) for task in matrix.tasks))
     if row := published(matrix.suite, matrix.learner):
-        table.add_row(f"published ({row['method']})", *(_cell(row.get(task)) for task in matrix.tasks))
+        table.add_row("published", *(_cell(row.get(task)) for task in matrix.tasks))
     table.add_row("target", *(_cell(target) for target in matrix.targets))
     return table
 
@@ -69,18 +75,30 @@ def _cell(value: float | None, origin: int | None = None) -> str:
     return f"{value:.4g}" if origin is None else f"[dim]{value:.4g}[/dim]"
 
 
+def _interval_rows(matrix: Matrix) -> list[list[str]]:
+    """Where each task's last mean lies with 95 % confidence."""
+    found = matrix.intervals().get("tasks", {})
+    names = ("95 %: from", "95 %: to")
+    return [[name, *(_cell(pair[end]) for pair in found.values())] for end, name in enumerate(names) if found]
+
+
+def _success_rows(matrix: Matrix) -> list[list[str]]:
+    """How many of the last episodes succeeded, and between what the rate lies with 95 % confidence."""
+    found = matrix.success().values()
+    between = [f"{100 * one['interval'][0]:.0f}, {one['interval'][1]:.0%}" for one in found]
+    return [["success", *(f"{one['rate']:.0%}" for one in found)], ["95 %: from, to", *between]] if found else []
+
+
 def metrics_line(matrix: Matrix) -> str:
     """The run in one line of numbers."""
     metrics = matrix.metrics()
     if not metrics:
         return "not evaluated yet: holdfast evaluate does it"
-    numbers = [
-        f"{name} {metrics[name]:.4g}"
-        for name in ("NormAvg", "AvgGap", "AvgF", "BWT", "FWT")
-        if metrics[name] is not None
-    ]
+    known = {name: metrics[name] for name in ("NormAvg", "AvgGap", "AvgF", "BWT", "FWT") if metrics[name] is not None}
+    sure = {name: f" ({pair[0]:.3g} to {pair[1]:.3g})" for name, pair in matrix.intervals().items() if name in known}
+    numbers = [f"{name} {value:.4g}{sure.get(name, '')}" for name, value in known.items()]
     copies = f"{matrix.copies} {'copy' if matrix.copies == 1 else 'copies'}"
-    return f"{', '.join(numbers)}; {copies}, {matrix.bytes['total'] / 1e6:.2f} MB"
+    return f"{', '.join(numbers)}\n{copies}, {matrix.bytes['total'] / 1e6:.2f} MB"
 
 
 def routes_table(routes: Sequence[dict[str, Any]]) -> Table:

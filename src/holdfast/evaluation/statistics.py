@@ -1,0 +1,57 @@
+"""How sure a result is: 95 % confidence intervals, and a mean that outliers do not move.
+
+A learner's results are runs, one per seed; a run is, for each task, the returns of its episodes. Bootstrap intervals
+draw runs, then episodes within each task of a drawn run, both with replacement, and take percentiles; they are the
+same at every call. One run tells what other episodes might give, not what another seed might, and three seeds are few.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+Interval = tuple[float, float]
+Returns = Sequence[float]  # of a task's episodes
+Run = Sequence[Returns]  # [task]
+Measure = Callable[[np.ndarray], np.ndarray]  # of mean returns (..., tasks), numbers (...)
+
+RESAMPLES = 5_000
+Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
+
+
+def resample(runs: Sequence[Run], resamples: int = RESAMPLES) -> np.ndarray:
+    """Mean returns as they might have been, (resamples, runs, tasks)."""
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(len(runs), size=(resamples, len(runs)))
+    means = np.empty((*drawn.shape, len(runs[0])))
+    for number, run in enumerate(runs):
+        rows = drawn == number
+        for task, returns in enumerate(run):
+            values = np.asarray(returns, np.float64)
+            episodes = rng.integers(len(values), size=(np.count_nonzero(rows), len(values)))
+            means[rows, task] = values[episodes].mean(axis=1)
+    return means
+
+
+def interval(drawn: np.ndarray, measure: Measure) -> Interval:
+    """Of the mean over runs of a measure, from resampled mean returns."""
+    low, high = np.quantile(measure(drawn).mean(axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def task_mean(task: int) -> Measure:
+    """The measure that is one task's mean return."""
+    return lambda means: means[..., task]
+
+
+def wilson(successes: int, count: int) -> Interval:
+    """Of a success rate (Wilson 1927); sensible also where every episode succeeded, or none."""
+    rate, weight = successes / count, Z**2 / count
+    middle = (rate + weight / 2) / (1 + weight)
+    reach = Z / (1 + weight) * (rate * (1 - rate) / count + weight / (4 * count)) ** 0.5
+    return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+def interquartile_mean(values: Sequence[float]) -> float:
+    """The mean of the middle half."""
+    cut = len(values) // 4
+    return float(np.sort(values)[cut : len(values) - cut].mean())
