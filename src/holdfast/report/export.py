@@ -1,0 +1,56 @@
+"""What of a run is kept beside the code: its records, and its loss curves with few points."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import Mistake
+from holdfast.runs.files import write_bytes
+from holdfast.runs.folder import RunFolder
+
+RECORDS = ("config.json", "matrix.json", "routes.json", "certificates.json")
+POINTS = 100  # of a task's loss curve, at most
+
+
+def export(runs: Sequence[Path], out: Path) -> list[Path]:
+    """Copies the records of these runs, and of all runs under these folders, and returns where to."""
+    found = {path: out / name for root in runs for name, path in _runs(root)}
+    places = list(found.values())
+    if twice := next((place for place in places if places.count(place) > 1), None):
+        raise Mistake(f"two runs would both become {twice}: give the folder above them")
+    for path, place in found.items():
+        place.mkdir(parents=True, exist_ok=True)
+        for name in RECORDS:
+            if (path / name).exists():
+                shutil.copyfile(path / name, place / name)
+        write_bytes(place / "losses.json", (json.dumps(losses(RunFolder(path).events())) + "\n").encode())
+    return places
+
+
+def _runs(root: Path) -> list[tuple[str, Path]]:
+    """The runs of a folder and what each is called: itself, or those under it by their way there."""
+    if (root / "config.json").exists():
+        return [(root.resolve().name, root)]
+    found = [(str(path.parent.relative_to(root)), path.parent) for path in sorted(root.rglob("config.json"))]
+    if not found:
+        raise Mistake(f"{root} holds no runs")
+    return found
+
+
+def losses(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+    """For each task, some steps from the first to the last and the loss there."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for event in events:
+        if event["kind"] == "train":
+            curves.setdefault(event["task"], []).append((event["step"], event["loss"]))
+    return {task: thin(curve) for task, curve in curves.items()}
+
+
+def thin(curve: Sequence[Any]) -> list[Any]:
+    """At most so many points of a curve, evenly spread, both ends among them."""
+    kept = np.linspace(0, len(curve) - 1, min(len(curve), POINTS)).round().astype(int)
+    return [curve[index] for index in kept]

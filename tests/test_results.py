@@ -1,0 +1,142 @@
+"""Tables are made of run folders: right numbers, published ones beside them, what is missing said."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import Mistake
+from holdfast.evaluation.matrix import Matrix
+from holdfast.evaluation.rollouts import Evaluation
+from holdfast.report.comparison import number, table
+from holdfast.report.export import POINTS, RECORDS, export, losses, thin
+from holdfast.report.groups import group, read
+from holdfast.report.published import published_at
+from holdfast.report.results import BEGIN, END, fill, main
+from holdfast.report.summary import summarise
+from holdfast.runs.files import write_json
+from holdfast.runs.run import run
+from tests.tiny import QUIET, tiny_learner, tiny_suite
+
+TASKS, TARGETS = ["PandaReach", "PandaPush", "PandaPickAndPlace"], [-0.00032, -0.436, -0.001]
+
+
+def a_run(root: Path, name: str, learner: str, seed: int, returns: list[float] | None, **routing: float) -> Path:
+    """The records of a run in which every task earned these returns at every stage."""
+    plan = {"suite": "panda3", "learner": learner, "seed": seed, "threads": seed, "order": TASKS}
+    config = {"config": {**plan, "config": {"routing": routing}}, "data_returns": dict.fromkeys(TASKS, -1.0)}
+    write_json(root / name / "config.json", config)
+    if returns is not None:
+        matrix = Matrix("panda3", learner, "paper", seed, "full", {"episodes": len(returns)}, TASKS, TARGETS)
+        matrix.copies, matrix.bytes = 1 + seed, {"total": 2_000_000}
+        for stage in range(3):
+            for task in range(stage + 1):
+                matrix.record(stage, task, Evaluation(returns, [1] * len(returns), [True] * len(returns), len(returns)))
+        write_json(root / name / "matrix.json", matrix.to_json())
+    return root / name
+
+
+def cells(text: str, label: str) -> list[str]:
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {label} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path):
+    for seed in (0, 1):
+        a_run(tmp_path, f"a-{seed}", "affinity-a", seed, [-1.0, -1.0], threshold=0.45)
+    a_run(tmp_path, "b", "affinity-a", 0, [-2.0, -2.0], threshold=0.35)
+    a_run(tmp_path, "c", "ewc", 0, [-2.0, -2.0], strength=50.0)
+    a_run(tmp_path, "d", "ewc", 0, [-2.0, -2.0], strength=100.0)
+    labels = [found.label for found in group(read(tmp_path))]
+    ewc = ["ewc routing.strength=50", "ewc routing.strength=100"]
+    assert labels == [*ewc, "affinity-a tau=0.35", "affinity-a tau=0.45"]
+
+
+def test_a_summary_by_hand(tmp_path):
+    for seed, value in enumerate((-1.0, -3.0)):
+        a_run(tmp_path, str(seed), "tsn-core", seed, [value, value])
+    (found,) = group(read(tmp_path))
+    summary = summarise(found.matrices)
+    gap = (2 - 0.00032 + 2 - 0.436 + 2 - 0.001) / 3
+    assert summary.returns["PandaPush"].value == -2.0
+    assert summary.returns["PandaPush"].interval == (-3.0, -1.0)  # one seed twice, a quarter of the time each
+    assert summary.gap.value == pytest.approx(gap)
+    assert summary.gap.interval == pytest.approx((gap - 1, gap + 1))
+    assert summary.success["PandaReach"].value == 1.0
+    assert (summary.normalised, summary.forgotten, summary.copies) == (None, 0.0, (1, 2))
+    assert (summary.bytes, summary.episodes) == (2e6, 2)
+
+
+def test_the_table_has_ours_the_published_row_and_what_is_missing(tmp_path):
+    a_run(tmp_path, "one", "affinity-l", 0, [-1.0, -1.0], threshold=25.0)
+    a_run(tmp_path, "two", "affinity-l", 1, None, threshold=25.0)
+    a_run(tmp_path, "core", "tsn-core", 1, [-1.0, -1.0])
+    text = table(tmp_path)
+    ours = cells(text, "affinity-l tau=25")
+    assert ours[1:3] == ["0 (1 missing)", "-1.000 [-1.000, -1.000]<br>100 % [34.2, 100]"]
+    assert ours[-4:] == ["0", "1", "2.00", "2"]
+    assert cells(text, "*published: affinity-l tau=25*")[2:8] == ["-0.189", "-0.949", "-1.308", "0.670", "0", "3"]
+    assert cells(text, "tsn-core")[1] == "1 (0 missing)"
+    assert cells(text, "naive")[1] == "missing"
+    assert cells(text, "*published: naive*")[2] == "-10.90"
+    assert cells(text, "the data itself")[2:6] == ["-1.000", "-1.000", "-1.000", "0.854"]
+    assert "- affinity-l tau=25: `one`, `two`" in text
+    assert "NormAvg" not in text  # the targets are negative
+
+
+def test_a_published_row_is_that_of_the_same_threshold():
+    found = published_at("panda3", "affinity-a", {"threshold": 0.35})
+    assert found is not None
+    assert found["method"].startswith("affinity-a tau=0.35")
+    assert published_at("panda3", "affinity-a", {"threshold": 0.5}) is None
+    assert published_at("panda3", "ewc", {})["AvgGap"] == 7.632
+    assert published_at("toy", "ewc", {}) is None
+
+
+def test_an_export_makes_the_same_table_and_has_no_weights(tmp_path):
+    suite = tiny_suite(tasks=2)
+    run(suite, tiny_learner("naive", suite), tmp_path / "runs" / "naive", QUIET)
+    (place,) = export([tmp_path / "runs"], tmp_path / "out")
+    assert {path.name for path in place.iterdir()} == {*RECORDS, "losses.json"}
+    assert table(tmp_path / "out") == table(tmp_path / "runs")
+    assert list(json.loads((place / "losses.json").read_text())) == suite.names
+    assert export([tmp_path / "runs" / "naive"], tmp_path / "other") == [tmp_path / "other" / "naive"]
+
+
+def test_a_loss_curve_keeps_its_ends_and_few_points():
+    curve = thin(range(1, 1001))
+    assert (len(curve), curve[0], curve[-1]) == (POINTS, 1, 1000)
+    assert thin([5]) == [5]
+    events = [{"kind": "train", "task": "A", "step": 1, "loss": 0.5}, {"kind": "route", "task": "A"}]
+    assert losses(events) == {"A": [(1, 0.5)]}
+
+
+def test_a_page_is_filled_between_its_marks_however_often(tmp_path, capsys):
+    a_run(tmp_path / "runs", "one", "naive", 0, [-1.0, -1.0])
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    for _ in range(2):
+        main(["table", str(tmp_path / "runs"), "--into", str(page)])
+    assert page.read_text() == f"before\n{BEGIN}\n{table(tmp_path / 'runs')}\n{END}\nafter\n"
+    main(["table", str(tmp_path / "runs")])
+    assert capsys.readouterr().out == table(tmp_path / "runs") + "\n"
+
+
+def test_mistakes_are_one_sentence(tmp_path, capsys):
+    with pytest.raises(Mistake, match="no place for a table"):
+        fill("a page", "a table")
+    with pytest.raises(Mistake, match="holds no runs"):
+        table(tmp_path)
+    a_run(tmp_path, "x/run", "naive", 0, None)
+    a_run(tmp_path, "y/run", "naive", 1, None)
+    with pytest.raises(Mistake, match="two runs would both become"):
+        export([tmp_path / "x" / "run", tmp_path / "y" / "run"], tmp_path / "out")
+    with pytest.raises(SystemExit) as end:
+        main(["table", str(tmp_path), "--into", str(tmp_path / "nowhere.md")])
+    assert end.value.code == 2
+    assert capsys.readouterr().err == f"holdfast: there is no page {tmp_path / 'nowhere.md'}\n"
+
+
+def test_numbers_have_as_many_digits_as_they_need():
+    values = (0, -0.1893, 9.9994, 12.346, 123.46, 1556.4)
+    assert [number(value) for value in values] == ["0", "-0.189", "9.999", "12.35", "123.5", "1556"]
