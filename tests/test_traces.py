@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("ale_py")
 
-from holdfast.data.replay import replay
+from holdfast.data.replay import replay, with_progress
 from holdfast.data.traces import BLOCK, Origin, Recording, Trace, checksums_of, cut, emulators, load, save
 from holdfast.errors import Mistake
 from holdfast.experts.collect import first_steps, play
@@ -38,7 +38,7 @@ def recorded(game: str, noops: list[int], horizon: int) -> tuple[Recording, list
 
 @pytest.fixture(scope="module")
 def breakout() -> Recording:
-    return recorded("breakout", [0, 3, 30], horizon=250)[0]
+    return with_progress(recorded("breakout", [0, 3, 30], horizon=250)[0])
 
 
 def trace_of(length: int = 3, **changes: object) -> Trace:
