@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +24,7 @@ from holdfast.experts.record import Recorder, compare, record, summary
 from holdfast.experts.train import Progress, train
 from holdfast.experts.workshop import Workshop
 
-log = logging.getLogger(__name__)
+Say = Callable[[object], object]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Config:
 
     game: str
     """ROM name in snake case, such as `breakout`."""
-    out: Path
+    out: Path = Path("runs/experts")
     """Folder for the checkpoint, the two recordings and the report."""
     seconds: float = 540.0
     """Wall-clock budget of everything: building, training, recording."""
@@ -60,16 +60,16 @@ class Config:
 class Report:
     """What is known so far, on disk at any time."""
 
-    def __init__(self, config: Config) -> None:
-        self._game, self._path = config.game, config.out / f"{config.game}.json"
+    def __init__(self, config: Config, say: Say) -> None:
+        self._game, self._path, self._say = config.game, config.out / f"{config.game}.json", say
         self._facts: dict[str, Any] = {"config": asdict(config), "curve": []}
 
     def add(self, name: str, fact: Any) -> None:
-        log.info("%s: %s %s", self._game, name, fact)
+        self._say(f"{self._game}: {name} {fact}")
         self._write({**self._facts, name: fact})
 
     def progress(self, progress: Progress) -> None:
-        log.info("%s: %s", self._game, progress)
+        self._say(f"{self._game}: {progress}")
         self._write({**self._facts, "curve": [*self._facts["curve"], asdict(progress)]})
 
     def _write(self, facts: dict[str, Any]) -> None:
@@ -80,18 +80,22 @@ class Report:
 class Maker:
     """Makes one expert; what it has so far is in `config.out` at any time."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, say: Say) -> None:
         self.config, self.begin = config, time.monotonic()
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.backends.cudnn.benchmark = True
         torch.manual_seed(config.seed)
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
-        self.origin = Origin(config.game, "PPO", emulator=version("ale-py"))
+        self.origin = Origin(config.game, "PPO")
         self.player = Player(actions_of(self.origin)).to(self.device)
+        self.origin = replace(self.origin, emulator=version("ale-py"))
         if config.init is not None:
             self.origin = replace(self.origin, trained=load(self.player, config.init))
-        config.out.mkdir(parents=True, exist_ok=True)
-        self.report = Report(config)
+        try:
+            config.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Mistake(f"{config.out} cannot be made a folder: {error.strerror}") from None
+        self.report = Report(config, say)
         self.report.add("device", torch.cuda.get_device_name() if self.device.type == "cuda" else "cpu")
 
     def train(self, deadline: float) -> None:
@@ -135,14 +139,20 @@ class Maker:
 
 def actions_of(origin: Origin) -> int:
     """How many actions the game has."""
+    try:
+        from ale_py import roms
+    except ImportError:
+        raise Mistake("ale-py is not installed: pip install 'holdfast[atari]'") from None
+    if origin.game not in roms.get_all_rom_ids():
+        raise Mistake(f"there is no Atari game {origin.game!r}; names are in snake case, such as space_invaders")
     env = emulators(origin, 1)
     env.close()
     return int(env.single_action_space.n)
 
 
-def run(config: Config) -> None:
+def run(config: Config, say: Say = lambda line: None) -> None:
     """Trains and records, as far as the budget has time for either, and leaves everything in `config.out`."""
-    maker = Maker(config)
+    maker = Maker(config, say)
     deadline = maker.begin + config.seconds
     if config.reserve < config.seconds:
         maker.train(deadline - config.reserve)
@@ -151,10 +161,10 @@ def run(config: Config) -> None:
     maker.report.add("seconds", time.monotonic() - maker.begin)
 
 
-def main() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    run(tyro.cli(Config, description=__doc__, config=(tyro.conf.FlagConversionOff,)))
+def say_at_once(line: object) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main()
+    run(tyro.cli(Config, description=__doc__, config=(tyro.conf.FlagConversionOff,)), say_at_once)

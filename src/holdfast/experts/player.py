@@ -9,9 +9,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+
+from holdfast.errors import Mistake
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +67,10 @@ def save(player: Player, trained: int, path: Path) -> None:
 
 def load(player: Player, path: Path) -> int:
     """Reads weights, of any float type, into the player and returns the number of steps they were trained for."""
-    player.load_state_dict(load_file(path))
+    try:
+        player.load_state_dict(load_file(path))
+    except (OSError, SafetensorError, RuntimeError):
+        raise Mistake(f"{path} is no checkpoint of a player with {player.actor.out_features} actions") from None
     with safe_open(path, framework="pt") as file:
         return int((file.metadata() or {}).get("trained", 0))
 

@@ -48,6 +48,8 @@ class Ppo:
     """The gradient's norm is clipped to this."""
 
     def __post_init__(self) -> None:
+        if min(self.envs, self.steps, self.minibatch, self.epochs) < 1:
+            raise Mistake("envs, steps, minibatch and epochs must be at least 1")
         if (VECTORS * self.envs * self.steps) % self.minibatch:
             raise Mistake(f"{VECTORS} x {self.envs} x {self.steps} steps are no whole number of minibatches")
         if not 0 < self.horizon <= Origin.horizon:

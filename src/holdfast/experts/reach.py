@@ -1,23 +1,19 @@
-"""Trains the Reach expert's network through a learned model of the arm.
-
-python -m holdfast.experts.reach reach.npz    # about five minutes on one core
-"""
+"""Trains the Reach expert's network through a learned model of the arm."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
-import tyro
 from torch import Tensor, nn
 
+from holdfast.errors import Mistake
 from holdfast.experts.panda import STEP, Layers, Reach
-from holdfast.experts.tune import open_environment
+from holdfast.experts.tune import Say, open_environment, score_fresh
 
 HORIZON = 5  # steps; the furthest goal takes five
 SUCCESS = 0.05  # metres
@@ -25,20 +21,28 @@ SUCCESS = 0.05  # metres
 
 @dataclass(frozen=True)
 class Settings:
-    """How the network is trained."""
+    """How the network is trained and scored."""
 
-    path: Annotated[Path, tyro.conf.Positional]
+    out: Path = Path("runs/experts/reach.npz")
     """Where its numbers are written."""
     hidden: int = 32
-    rounds: int = 5
-    """In each: play with the network so far, fit the model to all steps seen, fit the network to the model."""
+    """Width of its two hidden layers."""
+    generations: int = 5
+    """In each: play with the network so far, fit the model to all steps seen, fit the network to the model. None at all
+    only scores the expert as it stands."""
     episodes: int = 2000
-    """Played in a round."""
+    """Played in a generation."""
     updates: int = 3000
-    """Gradient steps of the model, and of the network, in a round."""
+    """Gradient steps of the model, and of the network, in a generation."""
     noise: float = 0.5
     """Largest standard deviation of the noise added to actions; each episode draws its own."""
     seed: int = 0
+    scored: int = 1000
+    """Fresh episodes of the score."""
+
+    def __post_init__(self) -> None:
+        if self.generations < 0 or min(self.hidden, self.episodes, self.updates, self.scored) < 1:
+            raise Mistake("training takes 0 generations or more, and at least 1 of everything else")
 
 
 def network(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
@@ -130,7 +134,7 @@ def train(env: gymnasium.Env[Any, Any], settings: Settings) -> Layers:
             parameter.mul_(0.1)  # begins near the straight way
     low, high = torch.tensor([-0.15, -0.15, 0.0]), torch.tensor([0.15, 0.15, 0.3])  # panda-gym's goals
     seen = []
-    for _ in range(settings.rounds):
+    for _ in range(settings.generations):
         seen.append(play(env, Reach(layers_of(net)), settings, rng))
         steps = torch.from_numpy(np.concatenate(seen))
         descent = Descent(arm, settings.updates)
@@ -144,16 +148,21 @@ def train(env: gymnasium.Env[Any, Any], settings: Settings) -> Layers:
     return layers_of(net)
 
 
-def main(settings: Settings) -> None:
-    torch.set_num_threads(1)  # small nets
-    env = open_environment("reach")
-    numbers: dict[str, np.ndarray] = {}
-    for i, (weight, bias) in enumerate(train(env, settings)):
-        numbers |= {f"weight{i}": weight, f"bias{i}": bias}
-    np.savez(settings.path, allow_pickle=False, **numbers)
-    sys.stdout.write(f"wrote {settings.path}; score it with `python -m holdfast.experts.tune reach --generations 0`\n")
+def run(settings: Settings, say: Say) -> None:
+    """Trains the network and writes its numbers, then says the score."""
+    env, expert = open_environment("reach"), Reach()
+    if settings.generations > 0:
+        layers = train(env, settings)
+        write_layers(layers, settings.out)
+        say(f"wrote {settings.out}")
+        expert = Reach(layers)
+    say(score_fresh(env, expert, settings.scored))
     env.close()
 
 
-if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+def write_layers(layers: Layers, path: Path) -> None:
+    numbers: dict[str, np.ndarray] = {}
+    for i, (weight, bias) in enumerate(layers):
+        numbers |= {f"weight{i}": weight, f"bias{i}": bias}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, allow_pickle=False, **numbers)

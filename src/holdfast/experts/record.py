@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from holdfast.errors import Mistake
 from holdfast.experts.collect import Take, all_complete, first_steps, play
 from holdfast.experts.player import Sampler
 
@@ -24,6 +25,10 @@ class Recorder:
     """The expert is recorded with the best of these. Not greedily: ten greedy episodes from one start are one."""
     trial: int = 4_000
     """Steps after which an episode is cut when temperatures are compared."""
+
+    def __post_init__(self) -> None:
+        if not self.temperatures or min(self.temperatures) <= 0 or self.lanes < len(self.temperatures):
+            raise Mistake(f"temperatures must be greater than 0, 1 to {self.lanes} of them: as many as there are lanes")
 
 
 @dataclass(frozen=True)

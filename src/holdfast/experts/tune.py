@@ -1,32 +1,22 @@
-"""Tunes a Panda script's numbers with CMA-ES, then scores it on episodes it was not tuned on.
-
-python -m holdfast.experts.tune push --episodes 80 --generations 40
-python -m holdfast.experts.tune reach --generations 0    # only scores the expert as it stands
-"""
+"""Tunes a Panda script's numbers with CMA-ES, then scores it on episodes it was not tuned on."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, astuple, dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
-import tyro
 
-from holdfast.experts.panda import Expert, Pick, Push, Reach
-from holdfast.suites.panda import make
+from holdfast.errors import Mistake
+from holdfast.experts.panda import Expert, Pick, Push
+from holdfast.suites.panda import ARMS, make
 
 Script = TypeVar("Script", bound=Push | Pick)
-Name = Literal["reach", "push", "pick"]
+Say = Callable[[object], object]
 
-ENVIRONMENTS: dict[Name, str] = {
-    "reach": "PandaReachDense-v3",
-    "push": "PandaPushDense-v3",
-    "pick": "PandaPickAndPlaceDense-v3",
-}
-EXPERTS: dict[Name, Callable[[], Reach | Push | Pick]] = {"reach": Reach, "push": Push, "pick": Pick}
+SCRIPTS: dict[str, Callable[[], Push | Pick]] = {"push": Push, "pick-and-place": Pick}
 FRESH = 1_000_000_000  # scores begin at this seed; tuning stays far below
 
 
@@ -34,7 +24,6 @@ FRESH = 1_000_000_000  # scores begin at this seed; tuning stays far below
 class Settings:
     """How an expert is tuned and scored."""
 
-    task: Annotated[Name, tyro.conf.Positional]
     episodes: int = 80
     """Episodes of each candidate; all candidates of a generation start the same ones, the next generation new ones."""
     generations: int = 40
@@ -47,6 +36,10 @@ class Settings:
     seed: int = 0
     scored: int = 1000
     """Fresh episodes of the score."""
+
+    def __post_init__(self) -> None:
+        if self.generations < 0 or min(self.episodes, self.scored) < 1 or self.population < 4:
+            raise Mistake("tuning takes 0 generations or more of at least 4 candidates, and at least 1 episode of each")
 
 
 @dataclass(frozen=True)
@@ -68,9 +61,16 @@ class Score:
     length: float
     worst: float
 
+    def __str__(self) -> str:
+        return (
+            f"mean {self.mean:.3f}, median {self.median:.3f}, worst {self.worst:.2f}, "
+            f"success {self.success:.1%}, length {self.length:.2f}"
+        )
 
-def open_environment(task: Name) -> gymnasium.Env[Any, Any]:
-    return make(ENVIRONMENTS[task])
+
+def open_environment(task: str) -> gymnasium.Env[Any, Any]:
+    """The simulator of `reach`, `push` or `pick-and-place`."""
+    return make(next(arm.environment for arm in ARMS.values() if arm.short == task))
 
 
 def play(env: gymnasium.Env[Any, Any], expert: Expert, seed: int) -> Outcome:
@@ -97,10 +97,13 @@ def tune(
     env: gymnasium.Env[Any, Any],
     script: Script,
     settings: Settings,
-    report: Callable[[str], object] = lambda line: None,
+    say: Say = lambda line: None,
 ) -> Script:
     """The script with better numbers."""
-    import cma
+    try:
+        import cma
+    except ImportError:
+        raise Mistake("cma is not installed: pip install 'holdfast[tune]'") from None
 
     def candidate(point: np.ndarray) -> Script:
         # A number is searched by its logarithm: none changes sign, and one spread suits metres and gains alike.
@@ -117,24 +120,20 @@ def tune(
         points = search.ask()
         costs = [cost(point, range(first, first + settings.episodes)) for point in points]
         search.tell(points, costs)
-        report(f"generation {generation}: best {min(costs):.3f}, median {np.median(costs):.3f}")
+        say(f"generation {generation}: best {min(costs):.3f}, median {np.median(costs):.3f}")
     return candidate(search.result.xfavorite)  # the mean, for the best of a noisy generation was lucky
 
 
-def main(settings: Settings) -> None:
-    def report(line: object) -> None:
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
+def score_fresh(env: gymnasium.Env[Any, Any], expert: Expert, episodes: int) -> Score:
+    """The score over so many episodes that no tuning has seen."""
+    return score(env, expert, range(FRESH, FRESH + episodes))
 
-    env, expert = open_environment(settings.task), EXPERTS[settings.task]()
+
+def run(task: str, settings: Settings, say: Say) -> None:
+    """Tunes and says the numbers, then says the score."""
+    env, script = open_environment(task), SCRIPTS[task]()
     if settings.generations > 0:
-        if isinstance(expert, Reach):
-            raise SystemExit("reach is a network, trained by `python -m holdfast.experts.reach`; use --generations 0")
-        expert = tune(env, expert, settings, report)
-        report("\n".join(f"    {name}: float = {number:.5g}" for name, number in asdict(expert).items()))
-    report(score(env, expert, range(FRESH, FRESH + settings.scored)))
+        script = tune(env, script, settings, say)
+        say("\n".join(f"    {name}: float = {number:.5g}" for name, number in asdict(script).items()))
+    say(score_fresh(env, script, settings.scored))
     env.close()
-
-
-if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))

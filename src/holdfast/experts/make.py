@@ -1,0 +1,27 @@
+"""The experts by task, and how `holdfast expert` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tyro
+
+from holdfast.errors import Mistake
+from holdfast.experts import atari, reach, tune
+from holdfast.experts.tune import SCRIPTS, Say
+
+TASKS = ("panda/reach", *(f"panda/{name}" for name in SCRIPTS), "atari/GAME for any game of ale-py")
+
+
+def make_expert(task: str, words: Sequence[str], say: Say) -> None:
+    """Trains or tunes the expert of a task as the words say, and says how it goes."""
+    prog = f"holdfast expert {task}"
+    suite, _, name = task.partition("/")
+    if suite == "atari" and name:
+        atari.run(tyro.cli(atari.Config, prog=prog, args=["--game", name, *words]), say)
+    elif task == "panda/reach":
+        reach.run(tyro.cli(reach.Settings, prog=prog, args=words), say)
+    elif suite == "panda" and name in SCRIPTS:
+        tune.run(name, tyro.cli(tune.Settings, prog=prog, args=words), say)
+    else:
+        raise Mistake(f"there is no expert of {task!r}; there are {', '.join(TASKS)}")
