@@ -1,7 +1,11 @@
 """Panda-3: an episode is its seed and actions, data is what the simulator says, processes change nothing."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from functools import partial
 
 import numpy as np
@@ -9,16 +13,16 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.data import minari as store
-from holdfast.data.minari import Demonstrations
+from holdfast.data.demonstrations import Demonstrations
 from holdfast.errors import Mistake
-from holdfast.experts import demonstrate
+from holdfast.experts.chance import SCORES, measure
 from holdfast.experts.check import check, replay
-from holdfast.experts.demonstrate import build, record
+from holdfast.experts.demonstrate import build, keep, record
 from holdfast.experts.supply import silent, suite
 from holdfast.runs.run import reopen, run
 from holdfast.suites.environments import InTurn
-from holdfast.suites.panda import ARMS, load, make, make_shared, shared, to_dataset
-from holdfast.suites.workers import Workers
+from holdfast.suites.panda import ARMS, load, make, make_shared, plain, shared, to_dataset
+from holdfast.suites.workers import Workers, forkserver, processes
 from tests.tiny import QUIET, contents, tiny_learner
 
 PUSH = ARMS["PandaPush"]
@@ -35,7 +39,7 @@ def _own_datasets(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def push() -> Demonstrations:
-    build(PUSH, SIZE, silent)
+    build([PUSH], SIZE, silent)
     return store.read(PUSH.dataset(SIZE))
 
 
@@ -86,13 +90,15 @@ def test_the_layout_by_hand():
 
 
 def test_a_recording_does_not_depend_on_the_number_of_processes(push):
-    alone = record(PUSH, SIZE, silent, processes=1)
+    with processes(1) as pool:
+        alone = record(PUSH, SIZE, silent, pool)
     for name in ("actions", "rewards", "lengths", "seeds"):
         assert np.array_equal(getattr(alone, name), getattr(push, name))
 
 
 def test_less_data_is_the_beginning_of_more(push):
-    less = record(PUSH, 100, silent, processes=1)
+    with processes(1) as pool:
+        less = record(PUSH, 100, silent, pool)
     first = push.first(100)
     assert np.array_equal(less.actions, first.actions)
     assert first.lengths.sum() >= 100 > first.lengths[:-1].sum()
@@ -111,6 +117,44 @@ def test_plain_minari_opens_the_dataset(push):
     assert len(episode.observations["observation"]) == len(episode.actions) + 1
     assert episode.terminations[-1]
     assert dataset.storage.metadata["ref_max_score"] > dataset.storage.metadata["ref_min_score"]
+
+
+@pytest.mark.filterwarnings("ignore:.*is set to None:UserWarning")  # authors and links, which Minari would like
+def test_the_file_is_what_minari_writes_itself(push, tmp_path, monkeypatch):
+    import h5py
+    import minari
+    from minari.data_collector import EpisodeBuffer
+
+    def buffer(number, episode):
+        end = np.arange(len(episode.rewards)) == len(episode.rewards) - 1
+        lists = {"rewards": list(episode.rewards), "terminations": list(end), "truncations": [False] * len(end)}
+        seen, seed = dict(episode.observations), int(episode.seeds[0])
+        return EpisodeBuffer(id=number, seed=seed, observations=seen, actions=episode.actions, infos=None, **lists)
+
+    def contents(path):
+        with h5py.File(path) as file:
+            found = {"episodes": list(file)}
+            file.visititems(lambda name, item: found.update({name: (dict(item.attrs), value(item))}))
+        return found
+
+    def value(item):
+        return (item.dtype, item.shape, item[()].tobytes()) if isinstance(item, h5py.Dataset) else list(item)
+
+    ours = store.folder(PUSH.dataset(SIZE)) / "data"
+    monkeypatch.setenv(store.PLACE, str(tmp_path))
+    buffers = [buffer(number, episode) for number, episode in enumerate(push.episodes())]
+    environment = plain(PUSH.environment)
+    theirs = minari.create_dataset_from_buffers(
+        PUSH.dataset(SIZE), buffers, environment, data_format="hdf5", ref_min_score=0.0, ref_max_score=1.0
+    ).storage.data_path
+    environment.close()
+    assert contents(ours / store.HDF5) == contents(theirs / store.HDF5)
+    told, telling = (json.loads((place / "metadata.json").read_text()) for place in (ours, theirs))
+    assert told.keys() - telling.keys() == {"algorithm_name", "description", "requirements", "holdfast_interface"}
+    differing = {"ref_min_score", "ref_max_score", "dataset_size"}
+    assert {name: told[name] for name in telling.keys() - differing} == {
+        name: telling[name] for name in telling.keys() - differing
+    }
 
 
 def test_the_cache_holds_what_minari_holds(push):
@@ -145,17 +189,49 @@ def test_a_check_replays_and_a_changed_reward_is_found(push):
     assert said.startswith("PandaPush episode 1 step 0")
 
 
-def test_an_interrupted_build_leaves_no_half_dataset(push, monkeypatch):
-    def interrupted(place, demonstrations):
-        raise KeyboardInterrupt
+def killed_at(step, size, recorded):
+    def die(*words):
+        os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(store, "_write_cache", interrupted)
-    monkeypatch.setattr(demonstrate, "record", lambda *words: push)
-    with pytest.raises(KeyboardInterrupt):
-        build(PUSH, 299, silent)
-    assert not store.exists(PUSH.dataset(299))
-    assert not list(store.folder("").glob(".building-*"))
-    monkeypatch.undo()
+    setattr(store, step, die)
+    keep(PUSH, size, recorded)
+
+
+@pytest.mark.parametrize("step", ["write_episodes", "_write_cache"])
+def test_a_build_killed_while_it_writes_leaves_the_dataset_as_it_was(push, step):
+    for size, there in ((299, False), (SIZE, True)):
+        process = forkserver().Process(target=killed_at, args=(step, size, push))
+        process.start()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        assert store.exists(PUSH.dataset(size)) == there
+        assert [name for name, *_ in store.local_datasets()] == [PUSH.dataset(SIZE)]
+    keep(PUSH, SIZE, push)  # what was left aside is no hindrance, and goes
+    assert np.array_equal(store._read_episodes(PUSH.dataset(SIZE)).actions, push.actions)
+    assert not (store.folder("") / ".building").exists()
+
+
+def alive(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_the_processes_of_a_killed_build_end_with_it(tmp_path):
+    code = "from holdfast.cli import main\nif __name__ == '__main__': main(['data', 'build', 'panda3'])"
+    (tmp_path / "build.py").write_text(code)
+    environment = {**os.environ, "MINARI_DATASETS_PATH": str(tmp_path / "minari")}
+    process = subprocess.Popen([sys.executable, tmp_path / "build.py"], env=environment, start_new_session=True)
+    time.sleep(8)  # it is recording now, or still about to
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while alive(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not alive(process.pid)
+    assert not list((tmp_path / "minari").rglob("metadata.json"))
 
 
 def test_data_for_another_interface_is_refused(push):
@@ -165,6 +241,12 @@ def test_data_for_another_interface_is_refused(push):
     with pytest.raises(Mistake, match="for interface panda-0, not panda-1"):
         load(PUSH, SIZE)
     path.write_text(before)
+
+
+@pytest.mark.parametrize("task", ARMS)
+def test_random_actions_earn_what_is_recorded_of_them(task):
+    # The standard deviation of one episode is 4.9 at most, so 40 of them are within 2.5 with certainty enough.
+    assert measure(ARMS[task], episodes=40) == pytest.approx(SCORES[task], abs=2.5)
 
 
 def test_processes_and_turns_give_the_same_episodes():

@@ -1,60 +1,23 @@
 """Minari datasets on this machine, in and out."""
 
+import fcntl
 import os
 import shutil
-import tempfile
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from holdfast.data.demonstrations import ARRAYS, Demonstrations
+from holdfast.data.hdf5 import write_episodes
 from holdfast.errors import Mistake
 
-ARRAYS = ("actions", "rewards", "lengths", "seeds")
+PLACE = "MINARI_DATASETS_PATH"  # where Minari keeps its datasets, if this variable is set
+HDF5 = "main_data.hdf5"
 CACHE = "holdfast.npz"  # the same data in a few large arrays, since reading thousands of small ones takes a minute
-
-
-@dataclass(frozen=True)
-class Demonstrations:
-    """Recorded episodes as their environment gave them, laid end to end."""
-
-    observations: Mapping[str, np.ndarray]  # by name, (sum of T + 1, n): the one after the last action included
-    actions: np.ndarray  # (sum of T, A)
-    rewards: np.ndarray  # (sum of T,)
-    lengths: np.ndarray  # (E,) T of each episode
-    seeds: np.ndarray  # (E,) what each episode was started with
-
-    def __post_init__(self) -> None:
-        steps, episodes = int(self.lengths.sum()), len(self.lengths)
-        rows = {len(self.actions), len(self.rewards)}
-        if rows != {steps} or {len(array) for array in self.observations.values()} != {steps + episodes}:
-            raise Mistake("the arrays of a recording do not have as many rows as its episodes have steps")
-
-    def first(self, transitions: int) -> "Demonstrations":
-        """The first episodes, until there are that many transitions."""
-        count = int(np.searchsorted(np.cumsum(self.lengths), transitions)) + 1
-        if count > len(self.lengths):
-            raise Mistake(f"the recording has {self.lengths.sum()} transitions, not {transitions}")
-        steps = int(self.lengths[:count].sum())
-        observations = {name: array[: steps + count] for name, array in self.observations.items()}
-        return Demonstrations(
-            observations, self.actions[:steps], self.rewards[:steps], self.lengths[:count], self.seeds[:count]
-        )
-
-    @classmethod
-    def join(cls, parts: list["Demonstrations"]) -> "Demonstrations":
-        """All episodes of these, in order."""
-        names = parts[0].observations
-        return cls(
-            {name: np.concatenate([part.observations[name] for part in parts]) for name in names},
-            *(
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in ("actions", "rewards", "lengths", "seeds")
-            ),
-        )
 
 
 def library() -> Any:
@@ -83,41 +46,47 @@ def write(
     name: str, demonstrations: Demonstrations, environment: Any, about: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> None:
     """Makes a dataset that plain `minari.load_dataset` opens; it is there as a whole or not at all."""
-    minari, place = library(), folder(name)
-    from minari.data_collector import EpisodeBuffer
-
-    ends = np.cumsum(demonstrations.lengths)
-    buffers = []
-    for number, (length, end) in enumerate(zip(demonstrations.lengths, ends, strict=True)):
-        rows, seen = slice(end - length, end), slice(end - length + number, end + number + 1)
-        last = np.arange(length) == length - 1
-        buffers.append(
-            EpisodeBuffer(
-                id=number,
-                seed=int(demonstrations.seeds[number]),
-                observations={key: array[seen] for key, array in demonstrations.observations.items()},
-                actions=demonstrations.actions[rows],
-                rewards=list(demonstrations.rewards[rows]),
-                terminations=list(last),  # only episodes that ended by themselves are recorded
-                truncations=[False] * int(length),
-                infos=None,
-            )
-        )
+    place = folder(name)
     place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent.parent, prefix=".building-") as aside, warnings.catch_warnings():
-        before = os.environ.get("MINARI_DATASETS_PATH")
-        os.environ["MINARI_DATASETS_PATH"] = aside
-        try:
+    with _building(folder("")) as aside:
+        with _datasets_in(aside), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of authors and links, which a local dataset needs not
-            made = minari.create_dataset_from_buffers(name, buffers, env=environment, data_format="hdf5", **about)
-            made.storage.update_metadata(dict(extra))
-            _write_cache(Path(aside) / name, demonstrations)
+            made = library().create_dataset_from_buffers(name, [], env=environment, data_format="hdf5", **about)
+            write_episodes(aside / name / "data" / HDF5, demonstrations)
+            steps, episodes = int(demonstrations.lengths.sum()), len(demonstrations.lengths)
+            size = {"total_steps": steps, "total_episodes": episodes, "dataset_size": made.storage.get_size()}
+            made.storage.update_metadata({**size, **extra})
+        _write_cache(aside / name, demonstrations)
+        if place.exists():
+            place.rename(aside / "before")
+        (aside / name).rename(place)
+
+
+@contextmanager
+def _building(root: Path) -> Iterator[Path]:
+    """A folder that Minari does not look into; what a killed process left there is gone."""
+    aside = root / ".building"
+    with (root / ".building.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time, until this process ends, however it ends
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        try:
+            yield aside
         finally:
-            os.environ.pop("MINARI_DATASETS_PATH")
-            if before is not None:
-                os.environ["MINARI_DATASETS_PATH"] = before
-        shutil.rmtree(place, ignore_errors=True)
-        (Path(aside) / name).rename(place)
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def _datasets_in(root: Path) -> Iterator[None]:
+    """Lets Minari keep its datasets elsewhere, for a while."""
+    before = os.environ.get(PLACE)
+    os.environ[PLACE] = str(root)
+    try:
+        yield
+    finally:
+        os.environ.pop(PLACE)
+        if before is not None:
+            os.environ[PLACE] = before
 
 
 def read(name: str) -> Demonstrations:
@@ -160,7 +129,7 @@ def _read_episodes(name: str) -> Demonstrations:
 
 def _size(place: Path) -> int:
     """Tells a cache of other data from the cache of these."""
-    return (place / "data" / "main_data.hdf5").stat().st_size
+    return (place / "data" / HDF5).stat().st_size
 
 
 def _write_cache(place: Path, demonstrations: Demonstrations) -> None:

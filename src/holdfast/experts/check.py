@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.data.minari import Demonstrations, read
+from holdfast.data.demonstrations import Demonstrations
+from holdfast.data.minari import read
 from holdfast.errors import Mistake
 from holdfast.suites.panda import ARMS, Arm, load, make
 

@@ -24,7 +24,7 @@ class Supply:
 
 def build_panda(suite: Suite, report: Report, again: bool) -> list[str]:
     """Lets the scripted experts play."""
-    return [build(ARMS[name], suite.transitions or DEFAULT_SIZE, report, again) for name in suite.names]
+    return build([ARMS[name] for name in suite.names], suite.transitions or DEFAULT_SIZE, report, again)
 
 
 def check_panda(suite: Suite, replays: int) -> list[Check]:

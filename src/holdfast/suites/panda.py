@@ -12,8 +12,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from holdfast.data.demonstrations import Demonstrations
 from holdfast.data.episodes import Dataset
-from holdfast.data.minari import Demonstrations, exists, metadata, read
+from holdfast.data.minari import exists, metadata, read
 from holdfast.errors import MissingData, Mistake
 from holdfast.suites.environments import Protocol
 from holdfast.suites.interface import Continuous, Interface

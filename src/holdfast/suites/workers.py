@@ -2,8 +2,12 @@
 
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from threading import Thread
 from typing import Any
 
 import gymnasium
@@ -17,6 +21,28 @@ def forkserver() -> multiprocessing.context.ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["holdfast"])
     return context
+
+
+@contextmanager
+def processes(count: int | None = None) -> Iterator[Executor]:
+    """Processes that take work, one per core by default, and end with this one, however it ends."""
+    pool = ProcessPoolExecutor(count or os.cpu_count(), mp_context=forkserver(), initializer=_follow)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _follow() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is for the process that gives the work
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only a process of a pool follows another"
+    parent.join()
+    os._exit(1)
 
 
 class Workers(Environments):
