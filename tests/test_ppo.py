@@ -190,5 +190,7 @@ def test_a_budget_without_reserve_only_trains_and_one_that_is_all_reserve_only_r
     run(Config("breakout", tmp_path / "b", seconds=3, reserve=3, init=checkpoint, ppo=TINY, recorder=BRIEF))
     names = ["breakout-expert-10.npz.xz", "breakout-expert-100.npz.xz", "breakout.json"]
     assert sorted(path.name for path in (tmp_path / "b").iterdir()) == names
+    reports = [json.loads((tmp_path / folder / "breakout.json").read_text()) for folder in "ab"]
+    assert reports[1]["before"] == reports[0]  # the whole story
     recording = load_recording(tmp_path / "b" / "breakout-expert-10.npz.xz")
     assert recording.origin.trained == load(Player(4), checkpoint)

@@ -62,7 +62,7 @@ class Report:
 
     def __init__(self, config: Config, say: Say) -> None:
         self._game, self._path, self._say = config.game, config.out / f"{config.game}.json", say
-        self._facts: dict[str, Any] = {"config": asdict(config), "curve": []}
+        self._facts: dict[str, Any] = {"before": before(config), "config": asdict(config), "curve": []}
 
     def add(self, name: str, fact: Any) -> None:
         self._say(f"{self._game}: {name} {fact}")
@@ -75,6 +75,12 @@ class Report:
     def _write(self, facts: dict[str, Any]) -> None:
         self._facts = facts
         self._path.write_text(json.dumps(facts, indent=1, default=str))
+
+
+def before(config: Config) -> Any:
+    """The report of the checkpoint to continue from, where there is one: the whole story stays in one file."""
+    path = config.init.with_suffix(".json") if config.init else None
+    return json.loads(path.read_text()) if path and path.exists() else None
 
 
 class Maker:
