@@ -238,9 +238,31 @@ def test_data_for_another_interface_is_refused(push):
     path = store.folder(PUSH.dataset(SIZE)) / "data" / "metadata.json"
     before = path.read_text()
     path.write_text(json.dumps({**json.loads(before), "holdfast_interface": "panda-0"}))
-    with pytest.raises(Mistake, match="for interface panda-0, not panda-1"):
+    with pytest.raises(Mistake, match=r"for interface panda-0, not panda-1: .* --transitions 300 --again"):
         load(PUSH, SIZE)
     path.write_text(before)
+
+
+@pytest.mark.parametrize("file", ["metadata.json", store.HDF5])
+def test_a_damaged_dataset_is_named(push, file):
+    place = store.folder(PUSH.dataset(SIZE)) / "data"
+    before = (place / file).read_bytes()
+    (place / file).write_bytes(before[:200])
+    with pytest.raises(Mistake, match=rf"{PUSH.dataset(SIZE)} is damaged .*: delete"):
+        load(PUSH, SIZE)
+    (place / file).write_bytes(before)
+
+
+def test_a_damaged_cache_is_made_anew(push):
+    cache = store.folder(PUSH.dataset(SIZE)) / "data" / store.CACHE
+    cache.write_bytes(cache.read_bytes()[:200])
+    assert np.array_equal(store.read(PUSH.dataset(SIZE)).actions, push.actions)
+    assert np.array_equal(store._read_cache(store.folder(PUSH.dataset(SIZE))).actions, push.actions)
+
+
+def test_no_transitions_are_a_mistake():
+    with pytest.raises(Mistake, match="at least 1, got 0"):
+        suite("panda3", transitions=0)
 
 
 @pytest.mark.parametrize("task", ARMS)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from holdfast.errors import Mistake
 
 PLACE = "MINARI_DATASETS_PATH"  # where Minari keeps its datasets, if this variable is set
 HDF5 = "main_data.hdf5"
+SEEN = "observations/"
 CACHE = "holdfast.npz"  # the same data in a few large arrays, since reading thousands of small ones takes a minute
 
 
@@ -93,19 +95,26 @@ def read(name: str) -> Demonstrations:
     """A dataset's episodes."""
     if not exists(name):
         raise Mistake(f"there is no Minari dataset {name} on this machine")
-    cache = folder(name) / "data" / CACHE
-    if cache.exists():
-        with np.load(cache, allow_pickle=False) as arrays:
-            if int(arrays["size"]) == _size(folder(name)):
-                return _from_arrays(arrays)
-    demonstrations = _read_episodes(name)
-    _write_cache(folder(name), demonstrations)
-    return demonstrations
+    with _damage_explained(name):
+        cached = _read_cache(folder(name))
+        if cached is None:
+            cached = _read_episodes(name)
+            _write_cache(folder(name), cached)
+        return cached
 
 
 def metadata(name: str) -> dict[str, Any]:
     """What a dataset says of itself."""
-    return dict(library().load_dataset(name).storage.metadata)
+    with _damage_explained(name):
+        return dict(library().load_dataset(name).storage.metadata)
+
+
+@contextmanager
+def _damage_explained(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, KeyError) as problem:
+        raise Mistake(f"the dataset {name} is damaged ({problem}): delete {folder(name)} and make it again") from None
 
 
 def local_datasets() -> list[tuple[str, int, int]]:
@@ -133,7 +142,7 @@ def _size(place: Path) -> int:
 
 
 def _write_cache(place: Path, demonstrations: Demonstrations) -> None:
-    observations: dict[str, Any] = {f"observations/{key}": array for key, array in demonstrations.observations.items()}
+    observations: dict[str, Any] = {f"{SEEN}{key}": array for key, array in demonstrations.observations.items()}
     arrays: dict[str, Any] = {key: getattr(demonstrations, key) for key in ARRAYS}
     aside = place / "data" / f"{CACHE}.part"
     with aside.open("wb") as file:
@@ -141,6 +150,13 @@ def _write_cache(place: Path, demonstrations: Demonstrations) -> None:
     aside.replace(place / "data" / CACHE)
 
 
-def _from_arrays(arrays: Any) -> Demonstrations:
-    observations = {key.removeprefix("observations/"): arrays[key] for key in arrays if key.startswith("observations/")}
-    return Demonstrations(observations, *(arrays[key] for key in ARRAYS))
+def _read_cache(place: Path) -> Demonstrations | None:
+    """The cached arrays, if they are those of the data; a damaged cache is none."""
+    try:
+        with (place / "data" / CACHE).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            if int(arrays["size"]) != _size(place):
+                return None
+            seen = {key.removeprefix(SEEN): arrays[key] for key in arrays if key.startswith(SEEN)}
+            return Demonstrations(seen, *(arrays[key] for key in ARRAYS))
+    except (OSError, ValueError, KeyError, BadZipFile):
+        return None

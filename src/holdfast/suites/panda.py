@@ -156,9 +156,16 @@ def load(arm: Arm, transitions: int) -> Dataset:
         if exists(name):
             made = metadata(name).get("holdfast_interface")
             if made != INTERFACE:
-                raise Mistake(f"{name} is for interface {made}, not {INTERFACE}: holdfast data build panda3 --again")
+                raise Mistake(
+                    f"{name} was made for interface {made}, not {INTERFACE}: {_again(arm, name, transitions)}"
+                )
             return to_dataset(read(name).first(transitions))
     raise MissingData(f"there is no dataset {arm.dataset(transitions)}: holdfast data build panda3 makes it")
+
+
+def _again(arm: Arm, name: str, transitions: int) -> str:
+    size = "" if name == arm.dataset(DEFAULT_SIZE) else f" --transitions {transitions}"
+    return f"holdfast data build panda3{size} --again"
 
 
 def task(arm: Arm, transitions: int) -> Task:
@@ -166,7 +173,7 @@ def task(arm: Arm, transitions: int) -> Task:
 
     def environments(protocol: Protocol) -> Workers:
         if find_spec("panda_gym") is None:
-            raise Mistake(MISSING)
+            raise Mistake(f"{MISSING}, or learn with --no-evaluate and evaluate where it is")
         return Workers(partial(make_shared, arm.environment), min(protocol.lanes, protocol.episodes))
 
     interface = Interface((OBSERVATION,), Continuous(arm.actions, ACTION), HORIZON)
@@ -208,5 +215,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
 
 def panda3(transitions: int | None = None) -> Suite:
     """A robot arm reaches, pushes, picks and places: three tasks of panda-gym, continuous, scripted experts."""
-    size = transitions or DEFAULT_SIZE
+    size = DEFAULT_SIZE if transitions is None else transitions
+    if size < 1:
+        raise Mistake(f"transitions must be at least 1, got {size}")
     return Suite("panda3", tuple(task(arm, size) for arm in ARMS.values()), {"paper": PAPER}, BUDGETS, size)

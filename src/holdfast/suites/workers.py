@@ -94,6 +94,7 @@ class Workers(Environments):
 
 
 def _serve(pipe: Connection, make: Callable[[], gymnasium.Env], lanes: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     environments: InTurn | None = None
     while True:
         try:
