@@ -22,7 +22,8 @@ from holdfast.experts.supply import silent, suite
 from holdfast.runs.run import reopen, run
 from holdfast.suites.environments import InTurn
 from holdfast.suites.panda import ARMS, load, make, make_shared, plain, shared, to_dataset
-from holdfast.suites.workers import Workers, forkserver, processes
+from holdfast.suites.processes import forkserver, processes
+from holdfast.suites.workers import Workers
 from tests.tiny import QUIET, contents, tiny_learner
 
 PUSH = ARMS["PandaPush"]

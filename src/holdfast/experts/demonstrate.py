@@ -15,7 +15,7 @@ from holdfast.data.minari import exists, write
 from holdfast.experts.chance import SCORES
 from holdfast.experts.panda import Expert, Pick, Push, Reach
 from holdfast.suites.panda import INTERFACE, Arm, make, plain, quiet
-from holdfast.suites.workers import processes
+from holdfast.suites.processes import processes
 
 BLOCK = 25  # episodes a process plays before it reports
 AHEAD = 2 * (os.cpu_count() or 1)  # blocks that are asked for before they are needed

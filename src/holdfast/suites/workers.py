@@ -1,48 +1,16 @@
 """Environments in parallel processes, stepped together: right for simulators that cost milliseconds."""
 
-import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from threading import Thread
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from holdfast.suites.environments import Environments, InTurn, Step
-
-
-def forkserver() -> multiprocessing.context.ForkServerContext:
-    """Processes that start with the package loaded."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast"])
-    return context
-
-
-@contextmanager
-def processes(count: int | None = None) -> Iterator[Executor]:
-    """Processes that take work, one per core by default, and end with this one, however it ends."""
-    pool = ProcessPoolExecutor(count or os.cpu_count(), mp_context=forkserver(), initializer=_follow)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _follow() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is for the process that gives the work
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "only a process of a pool follows another"
-    parent.join()
-    os._exit(1)
+from holdfast.suites.processes import forkserver
 
 
 class Workers(Environments):
