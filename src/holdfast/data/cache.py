@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class Cached:
                 return Dataset(
                     frames, steps["actions"], steps["rewards"], steps["lengths"], STACK, self.recording.digest
                 )
-        except (OSError, ValueError, KeyError, Mistake) as problem:
+        except (OSError, EOFError, ValueError, KeyError, BadZipFile, Mistake) as problem:
             raise Mistake(f"{self.folder} is damaged ({problem}): remove it, and it is made again") from None
 
     def build(self, told: Callable[[int], None] = lambda steps: None) -> None:

@@ -1,6 +1,7 @@
 """Minari's Atari episodes, raw screens and raw rewards, as traces of our own: played again, compared, clipped."""
 
-from dataclasses import replace
+import hashlib
+from dataclasses import dataclass, replace
 from math import ceil, floor
 
 import numpy as np
@@ -9,6 +10,7 @@ from holdfast.data.minari import exists, folder, library
 from holdfast.data.traces import BLOCK, SCREEN, Emulator, Origin, Recording, Trace, checksums_of
 from holdfast.errors import Mistake
 
+HDF5 = "main_data.hdf5"
 LUMINANCE = np.array([0.2989, 0.5870, 0.1140])  # ALE's
 TOLERANCE = 40  # Minari keeps screens as JPEG, which moves a grey value by up to 16; whatever moves, by 65 or more
 
@@ -37,13 +39,30 @@ def resized(screens: np.ndarray) -> np.ndarray:
     return np.rint(grey).astype(np.uint8)
 
 
-def clipped_returns(name: str, steps: int) -> list[int]:
-    """Each episode's return in its first `steps`, rewards clipped to their sign; screens are not read."""
-    import h5py
+@dataclass(frozen=True)
+class Played:
+    """What was done and paid in a Minari dataset; its screens, which are large, are not read."""
 
-    _check(name)
-    with h5py.File(folder(name) / "data" / "main_data.hdf5") as file:
-        return [int(np.sign(episode["rewards"][:steps]).sum()) for episode in file.values()]
+    actions: list[np.ndarray]
+    rewards: list[np.ndarray]
+
+    @classmethod
+    def of(cls, name: str) -> "Played":
+        """Of the dataset of this name."""
+        import h5py
+
+        _check(name)
+        with h5py.File(folder(name) / "data" / HDF5) as file:
+            return cls(*([episode[key][:] for episode in file.values()] for key in ("actions", "rewards")))
+
+    @property
+    def digest(self) -> str:
+        """Tells one dataset from another."""
+        return hashlib.sha256(b"".join(array.tobytes() for array in (*self.actions, *self.rewards))).hexdigest()
+
+    def returns(self, steps: int) -> list[int]:
+        """Each episode's return in its first `steps`, rewards clipped to their sign."""
+        return [int(np.sign(rewards[:steps]).sum()) for rewards in self.rewards]
 
 
 def import_episodes(name: str, origin: Origin) -> Recording:
@@ -58,7 +77,7 @@ def import_episodes(name: str, origin: Origin) -> Recording:
 def _check(name: str) -> None:
     if not exists(name):
         raise Mistake(f"there is no Minari dataset {name} on this machine: minari download {name}")
-    if not (folder(name) / "data" / "main_data.hdf5").exists():
+    if not (folder(name) / "data" / HDF5).exists():
         raise Mistake(f"the Minari dataset {name} must be in the format hdf5")
 
 

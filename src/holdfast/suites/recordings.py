@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from holdfast.data.cache import root
-from holdfast.data.minari import exists, folder
-from holdfast.data.screens import clipped_returns, import_episodes
+from holdfast.data.minari import exists
+from holdfast.data.screens import Played, import_episodes
 from holdfast.data.traces import Origin, Recording, cut, load, save
 from holdfast.errors import MissingData, Mistake
 
@@ -70,9 +70,8 @@ class Imported(Source):
         return f"atari/{game}/expert-v0"
 
     def path(self, game: str) -> Path:
-        """Where the imported traces are kept; other data has another size."""
-        size = (folder(self.name(game)) / "data" / "main_data.hdf5").stat().st_size
-        return root() / f"minari-{game}-{size}.npz.xz"
+        """Where the imported traces are kept; those of other data are elsewhere."""
+        return root() / f"minari-{game}-{Played.of(self.name(game)).digest[:12]}.npz.xz"
 
     def has(self, game: str) -> bool:
         return exists(self.name(game))
@@ -86,12 +85,12 @@ class Imported(Source):
         return loaded(self.path(game))
 
     def target(self, origin: Origin) -> float:
-        return max(clipped_returns(self.name(origin.game), origin.horizon))
+        return max(Played.of(self.name(origin.game)).returns(origin.horizon))
 
     def fetch(self, origin: Origin) -> None:
-        if self.has(origin.game) and not self.path(origin.game).exists():
+        if self.has(origin.game) and not (path := self.path(origin.game)).exists():
             root().mkdir(parents=True, exist_ok=True)
-            save(import_episodes(self.name(origin.game), origin), self.path(origin.game))
+            save(import_episodes(self.name(origin.game), origin), path)
 
 
 @cache

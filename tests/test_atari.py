@@ -1,0 +1,288 @@
+"""Atari-5: data and games show the same to the bit, an episode is a function of its seed, Minari's data fits in."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ale_py")
+
+from holdfast.cli import main
+from holdfast.data.cache import PLACE, STACK, Cached
+from holdfast.data.episodes import Dataset, Episode
+from holdfast.data.frames import stacked
+from holdfast.data.screens import resized
+from holdfast.data.traces import Emulator, Origin, Recording, cut, load
+from holdfast.errors import MissingData, Mistake
+from holdfast.experts.supply import suite
+from holdfast.suites.arcade import Arcade, Start
+from holdfast.suites.atari import BUDGETS, FIVE, STARTS, games
+from holdfast.suites.environments import Environments, Protocol
+from holdfast.suites.recordings import SHIPPED
+
+RECORDED = sorted(SHIPPED.glob("*.npz.xz"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PLACE, str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def short(game: str, data: str = "expert-10", steps: int = 100, episodes: int = 3) -> Recording:
+    recording = cut(load(SHIPPED / f"{game}-{data}.npz.xz"), steps)
+    return replace(recording, traces=recording.traces[:episodes])
+
+
+@pytest.fixture(scope="module")
+def boxing() -> Dataset:
+    cached = Cached("boxing", short("boxing", "expert-100"))
+    cached.build()
+    return cached.read()
+
+
+def played(environments: Environments, seeds: list[int], actions: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What each lane showed and paid while all were given these actions."""
+    frames, rewards = [environments.reset(seeds)], []
+    for action in actions:
+        step = environments.step(np.full(len(seeds), action))
+        frames.append(step.observations)
+        rewards.append(step.rewards)
+    environments.close()
+    return list(zip(np.swapaxes(frames, 0, 1), np.swapaxes(rewards, 0, 1), strict=True))
+
+
+def test_stacks_of_replayed_data_are_equal_to_the_bit_to_what_the_emulator_shows() -> None:
+    recording = short("breakout", episodes=1)
+    cached = Cached("breakout", recording)
+    cached.build()
+    dataset, emulator = cached.read(), Emulator(recording.origin, STACK)
+    emulator.reset()
+    for row, seen in enumerate(stacked(dataset, np.arange(dataset.steps))):
+        np.testing.assert_array_equal(seen, emulator.frames)
+        emulator.send(int(dataset.actions[row]))
+        assert emulator.receive()[0] == dataset.rewards[row]
+
+
+def test_after_no_ops_games_and_data_begin_alike_and_pay_alike(boxing: Dataset) -> None:
+    """An episode begins with the player's first frame; what the no-ops earned comes with the first step."""
+    recording = short("boxing", "expert-100")
+    assert len({trace.noops for trace in recording.traces}) > 1
+    for number, trace in enumerate(recording.traces):
+        start = Start(noops=trace.noops)
+        seed = next(
+            s for s in range(9999) if np.random.default_rng(s).integers(trace.noops, endpoint=True) == trace.noops
+        )
+        episode = boxing.episode(number)
+        ((frames, rewards),) = played(Arcade(recording.origin, start, 1), [seed], episode.actions)
+        rows = boxing.starts[number] + np.arange(len(episode))
+        np.testing.assert_array_equal(stacked(boxing, rows), frames[:-1])
+        np.testing.assert_array_equal(rewards, episode.rewards)
+        assert episode.total == trace.score
+
+
+@pytest.mark.parametrize("protocol", STARTS)
+def test_an_episode_is_a_function_of_its_seed_in_any_lane_among_any_others(protocol: str) -> None:
+    origin, actions = Origin("boxing", "", horizon=100), np.random.default_rng(0).integers(18, size=60)
+    first, second = played(Arcade(origin, STARTS[protocol], 2), [5, 6], actions)
+    ((alone, paid),) = played(Arcade(origin, STARTS[protocol], 3), [6], actions)
+    np.testing.assert_array_equal(second[0], alone)
+    np.testing.assert_array_equal(second[1], paid)
+    assert (first[0].tobytes() == second[0].tobytes()) == (protocol == "paper")  # only there all episodes are one
+
+
+def test_a_lane_that_ended_rests_and_the_others_go_on() -> None:
+    environments = Arcade(Origin("boxing", "", horizon=40), STARTS["noop"], 2)
+    environments.reset([1, 2])  # seeds with different numbers of no-ops, which count as steps
+    ends: list[int] = []
+    for step in range(41):
+        ended = environments.step(np.zeros(2, int)).ended
+        ends += [step] * (ended.sum() - len(ends))
+    environments.close()
+    assert len(set(ends)) == 2
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_every_recording_fits_its_game_and_tells_its_return_along_the_way(path: Path) -> None:
+    recording = load(path)
+    game = next(game for game in FIVE if game.rom == recording.origin.game)
+    assert max(trace.actions.max() for trace in recording.traces) < game.actions
+    assert all(trace.progress is not None for trace in recording.traces)
+    assert recording.origin.horizon == game.horizon
+    assert all((trace.noops == 0) == ("expert-10." in path.name) or trace.noops == 0 for trace in recording.traces)
+
+
+def test_all_recordings_are_small() -> None:
+    assert sum(path.stat().st_size for path in RECORDED) < 3_000_000
+
+
+def test_the_emulator_has_as_many_actions_as_a_task_says() -> None:
+    for game in FIVE:
+        emulator = Emulator(game.origin)
+        assert emulator.env.single_action_space.n == game.actions
+        emulator.close()
+
+
+def test_targets_are_the_largest_returns_of_the_data_also_where_it_is_cut() -> None:
+    recording = load(SHIPPED / "boxing-expert-10.npz.xz")
+    assert suite("atari5").task("Boxing").target == max(trace.score for trace in recording.traces)
+    small = suite("atari5", ["Boxing"], transitions=1_000)
+    assert small.task("Boxing").target == small.task("Boxing").dataset.totals.max()
+    assert small.interface.horizon == small.task("Boxing").dataset.lengths.max() == 100
+
+
+def test_a_game_that_is_not_recorded_is_one_sentence_when_its_data_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.suites.recordings.SHIPPED", Path("nowhere"))
+    alien = suite("atari5").task("Alien")
+    with pytest.raises(Mistake, match="no expert-10 episodes of alien are recorded yet: choose other games"):
+        alien.dataset  # noqa: B018
+
+
+def test_a_build_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(PLACE, str(tmp_path))
+    recording = short("boxing", episodes=1)
+    (trace,) = recording.traces
+    broken = Cached("broken", replace(recording, traces=[replace(trace, checksums=trace.checksums + 1)]))
+    with pytest.raises(Mistake, match="boxing, episode 0: the frames of steps 0 to 99 are not the recorded ones"):
+        broken.build()
+    with pytest.raises(MissingData):
+        broken.read()
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_a_cache_is_the_recordings_own_and_a_damaged_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(PLACE, str(tmp_path))
+    one, other = (Cached("boxing", replace(short("boxing"), traces=[trace])) for trace in short("boxing").traces[:2])
+    one.build()
+    assert not other.exists()
+    assert one.read().fingerprint != replace(one.read(), origin="x").fingerprint
+    (one.folder / "steps.npz").write_bytes(b"")
+    with pytest.raises(Mistake, match="is damaged"):
+        one.read()
+
+
+def test_neighbouring_episodes_are_a_view_and_any_others_the_same_steps(boxing: Dataset) -> None:
+    assert np.shares_memory(boxing.take([1, 2]).observations, boxing.observations)
+    mixed = boxing.take([2, 0])
+    rows = boxing.starts[2] + np.arange(5)
+    np.testing.assert_array_equal(stacked(mixed, np.arange(5)), stacked(boxing, rows))
+    assert mixed.stack == boxing.stack
+    assert len({boxing.fingerprint, mixed.fingerprint, boxing.take([1, 2]).fingerprint}) == 3
+    with pytest.raises(Mistake, match="only single frames can be stacked"):
+        Dataset.of([Episode(np.zeros((2, 3)), np.zeros(2, int), np.zeros(2))], stack=4)
+
+
+def test_the_commands_build_check_and_list_replays(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["atari5", "--order", "Boxing", "--transitions", "1000"]
+    main(["data", "build", *words])
+    main(["data", "check", *words, "--replays", "2"])
+    main(["data", "list"])
+    assert "boxing-expert-10-100" in capsys.readouterr().out
+
+
+def test_unknown_data_and_protocols_are_one_sentence() -> None:
+    with pytest.raises(Mistake, match="there are expert-10, expert-100, minari"):
+        games("expert-7", None)
+    with pytest.raises(Mistake, match="there are paper, noop, sticky"):
+        FIVE[0].environments(Protocol("fixed-seeds"))
+    assert {budget["protocol.name"] for budget in BUDGETS.values()} <= set(STARTS)
+
+
+# Minari's own data
+
+
+def random_play(env: Any, rng: np.random.Generator, number: int) -> Any:
+    """An episode in Minari's own form."""
+    from minari.data_collector import EpisodeBuffer
+
+    screens, steps, over = [env.reset(seed=number)[0]], [], False
+    while not over:
+        action = int(rng.integers(4))
+        screen, reward, terminated, truncated, _ = env.step(action)
+        screens.append(screen)
+        steps.append((action, reward, terminated, truncated))
+        over = terminated or truncated
+    actions, rewards, terminations, truncations = (list(column) for column in zip(*steps, strict=True))
+    return EpisodeBuffer(
+        id=number, seed=number, observations=np.array(screens), actions=np.array(actions), rewards=rewards,
+        terminations=terminations, truncations=truncations, infos=None,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def minari_breakout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Two episodes of random play as Minari's Atari data is: raw screens, raw rewards, no max-pooling."""
+    minari = pytest.importorskip("minari")
+    import ale_py
+    import gymnasium
+
+    root = tmp_path_factory.mktemp("minari")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of authors and links
+        patch.setenv("MINARI_DATASETS_PATH", str(root))
+        gymnasium.register_envs(ale_py)
+        env = gymnasium.make("ALE/Breakout-v5", frameskip=4, repeat_action_probability=0.0)
+        rng = np.random.default_rng(0)
+        buffers = [random_play(env, rng, number) for number in range(2)]
+        minari.create_dataset_from_buffers("atari/breakout/expert-v0", buffers, env=env, data_format="hdf5")
+        env.close()
+        yield root
+
+
+def test_screens_are_resized_to_the_bit_as_the_emulator_does() -> None:
+    import ale_py
+    import gymnasium
+
+    gymnasium.register_envs(ale_py)
+    env = gymnasium.make("ALE/Alien-v5", frameskip=4, repeat_action_probability=0.0)
+    emulator, rng = Emulator(Origin("alien", "", maxpool=False)), np.random.default_rng(0)
+    screens, shown = [env.reset(seed=3)[0]], []
+    emulator.reset()
+    for _ in range(150):
+        shown.append(emulator.frames[-1])
+        action = int(rng.integers(18))
+        screens.append(env.step(action)[0])
+        emulator.send(action)
+        emulator.receive()
+    np.testing.assert_array_equal(resized(np.array(screens[:-1])), shown)
+
+
+@pytest.mark.usefixtures("minari_breakout")
+def test_minari_data_is_imported_compared_and_played_without_max_pooling() -> None:
+    import minari
+
+    found = suite("atari5", ["Breakout"], data="minari")
+    (task,) = found.tasks
+    recorded = list(minari.load_dataset("atari/breakout/expert-v0").iterate_episodes())
+    dataset = task.dataset
+    assert dataset.lengths.tolist() == [len(episode.rewards) for episode in recorded]
+    assert dataset.totals.tolist() == [np.sign(episode.rewards).sum() for episode in recorded]
+    assert task.target == dataset.totals.max()
+    ((frames, rewards),) = played(task.environments(Protocol("paper", 1)), [0], recorded[0].actions[:50])
+    np.testing.assert_array_equal(stacked(dataset, np.arange(50)), frames[:-1])
+    np.testing.assert_array_equal(rewards, dataset.rewards[:50])
+    difference = resized(recorded[0].observations[:50]).astype(int) - dataset.observations[:50]
+    assert np.abs(difference).max() < 20  # JPEG, as Minari keeps screens
+    assert suite("atari5", ["Breakout"], 1_000, "minari").task("Breakout").dataset.lengths.max() == 100
+
+
+def test_minari_data_that_does_not_replay_is_named_with_episode_and_step(minari_breakout: Path) -> None:
+    import h5py
+
+    with h5py.File(minari_breakout / "atari/breakout/expert-v0/data/main_data.hdf5", "a") as file:
+        file["episode_1/rewards"][7] = 5.0
+    with pytest.raises(Mistake, match=r"expert-v0, episode 1: the emulator pays 0 for step 7, recorded was 5.0"):
+        suite("atari5", ["Breakout"], data="minari").task("Breakout").dataset  # noqa: B018
+
+
+def test_a_minari_dataset_that_is_not_here_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    with pytest.raises(Mistake, match="minari download atari/boxing/expert-v0"):
+        suite("atari5", ["Boxing"], data="minari").task("Boxing").dataset  # noqa: B018
