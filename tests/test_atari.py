@@ -19,8 +19,9 @@ from holdfast.data.screens import resized
 from holdfast.data.traces import Emulator, Origin, Recording, cut, load
 from holdfast.errors import MissingData, Mistake
 from holdfast.experts.supply import suite
+from holdfast.learners import configure
 from holdfast.suites.arcade import Arcade, Start
-from holdfast.suites.atari import BUDGETS, FIVE, STARTS, games
+from holdfast.suites.atari import BUDGETS, FIVE, PROTOCOLS, STARTS, games
 from holdfast.suites.environments import Environments, Protocol
 from holdfast.suites.recordings import SHIPPED
 
@@ -187,12 +188,21 @@ def test_the_commands_build_check_and_list_replays(capsys: pytest.CaptureFixture
     assert "boxing-expert-10-100" in capsys.readouterr().out
 
 
-def test_unknown_data_and_protocols_are_one_sentence() -> None:
+def test_unknown_data_and_protocols_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Mistake, match="there are expert-10, expert-100, minari"):
         games("expert-7", None)
     with pytest.raises(Mistake, match="there are paper, noop, sticky"):
         FIVE[0].environments(Protocol("fixed-seeds"))
+    with pytest.raises(SystemExit):
+        main(["run", "--suite", "atari5", "--order", "Boxing", "--budget", "smoke", "--protocol.name", "random"])
+    assert "the suite atari5 has no protocol 'random'; it has paper, noop, sticky" in capsys.readouterr().err
     assert {budget["protocol.name"] for budget in BUDGETS.values()} <= set(STARTS)
+
+
+def test_a_protocol_by_name_says_how_many_episodes_it_has() -> None:
+    for name, settings in PROTOCOLS.items():
+        assert configure("atari5", "naive", protocol=name).protocol == Protocol(name, settings["protocol.episodes"])
+    assert configure("atari5", "naive", budget="full").data == "expert-100"
 
 
 # Minari's own data

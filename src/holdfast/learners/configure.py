@@ -74,6 +74,7 @@ def _replaced(thing: Any, path: list[str], value: Any) -> Any:
 
 def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
     """A learner that has learned nothing yet."""
+    suite.check(plan.protocol)
     return entry(plan.learner).learner(suite, plan, check_device(device))
 
 

@@ -82,6 +82,12 @@ class Suite:
         """What one network for all tasks must fit: the shared shapes and the longest horizon."""
         return replace(self.tasks[0].interface, horizon=max(task.interface.horizon for task in self.tasks))
 
+    def check(self, protocol: Protocol) -> None:
+        """Raises, before anything is learned, unless the tasks can be evaluated so."""
+        if self.protocols and protocol.name not in self.protocols:
+            known = ", ".join(self.protocols)
+            raise Mistake(f"the suite {self.name} has no protocol {protocol.name!r}; it has {known}")
+
     def task(self, name: str) -> Task:
         """The task of this name."""
         for task in self.tasks:
