@@ -40,8 +40,8 @@ class Game:
     @property
     def target(self) -> float:
         """The largest return in its data."""
-        source = SOURCES[self.data]
-        return float(source.target(self.origin)) if source.has(self.rom) else self.published
+        known = SOURCES[self.data].target(self.origin)
+        return self.published if known is None else float(known)
 
     @property
     def frames(self) -> Cached:

@@ -30,8 +30,8 @@ class Source(ABC):
         """A game's recording."""
 
     @abstractmethod
-    def target(self, origin: Origin) -> float:
-        """The largest return in a game's recording, cut at a horizon."""
+    def target(self, origin: Origin) -> int | None:
+        """The largest return in a game's recording, cut at a horizon; none where that is not known."""
 
     def fetch(self, origin: Origin) -> None:  # noqa: B027  what is shipped is there
         """Makes the recording, where that takes long."""
@@ -55,8 +55,12 @@ class Shipped(Source):
             raise Mistake(f"no {self.name} episodes of {game} are recorded yet: choose other games with --order")
         return loaded(self.path(game))
 
-    def target(self, origin: Origin) -> float:
-        return max(trace.score for trace in cut(self.recording(origin.game), origin.horizon).traces)
+    def target(self, origin: Origin) -> int | None:
+        if not self.has(origin.game):
+            return None
+        whole = self.recording(origin.game)
+        known = all(trace.progress is not None or len(trace) <= origin.horizon for trace in whole.traces)
+        return max(trace.score for trace in cut(whole, origin.horizon).traces) if known else None
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,8 @@ class Imported(Source):
             raise MissingData(f"{self.name(game)} is not imported yet")
         return loaded(self.path(game))
 
-    def target(self, origin: Origin) -> float:
-        return max(Played.of(self.name(origin.game)).returns(origin.horizon))
+    def target(self, origin: Origin) -> int | None:
+        return max(Played.of(self.name(origin.game)).returns(origin.horizon)) if self.has(origin.game) else None
 
     def fetch(self, origin: Origin) -> None:
         if self.has(origin.game) and not (path := self.path(origin.game)).exists():
