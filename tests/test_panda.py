@@ -158,6 +158,14 @@ def test_the_file_is_what_minari_writes_itself(push, tmp_path, monkeypatch):
     }
 
 
+def test_a_recording_is_one_file_to_the_bit_whenever_it_is_written(push):
+    path = store.folder(PUSH.dataset(SIZE)) / "data" / store.HDF5
+    before = path.read_bytes()
+    time.sleep(1.1)  # a file that kept its time would tell
+    keep(PUSH, SIZE, push)
+    assert path.read_bytes() == before
+
+
 def test_the_cache_holds_what_minari_holds(push):
     slow = store._read_episodes(PUSH.dataset(SIZE))
     for name in ("actions", "rewards", "lengths"):

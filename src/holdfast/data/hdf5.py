@@ -36,7 +36,18 @@ def write_episodes(path: Path, demonstrations: Demonstrations) -> None:
 def _array(group: Any, name: str, array: np.ndarray) -> None:
     from h5py import h5d, h5s
 
-    h5d.create(group, name.encode(), _type(array.dtype), _space(array.shape)).write(h5s.ALL, h5s.ALL, array)
+    made = h5d.create(group, name.encode(), _type(array.dtype), _space(array.shape), _timeless())
+    made.write(h5s.ALL, h5s.ALL, array)
+
+
+@cache
+def _timeless() -> Any:
+    """Without the time of writing, so that one recording is one file to the bit."""
+    from h5py import h5p
+
+    properties = h5p.create(h5p.DATASET_CREATE)
+    properties.set_obj_track_times(False)
+    return properties
 
 
 @cache
