@@ -1,9 +1,11 @@
 """Tables are made of run folders: right numbers, published ones beside them, what is missing said."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
@@ -14,6 +16,7 @@ from holdfast.report.groups import group, read
 from holdfast.report.published import published_at
 from holdfast.report.results import BEGIN, END, fill, main
 from holdfast.report.summary import summarise
+from holdfast.report.terminal import matrix_table, metrics_line
 from holdfast.runs.files import write_json
 from holdfast.runs.run import run
 from tests.tiny import QUIET, tiny_learner, tiny_suite
@@ -82,6 +85,26 @@ def test_the_table_has_ours_the_published_row_and_what_is_missing(tmp_path):
     assert cells(text, "the data itself")[2:6] == ["-1.000", "-1.000", "-1.000", "0.854"]
     assert "- affinity-l tau=25: `one`, `two`" in text
     assert "NormAvg" not in text  # the targets are negative
+
+
+def test_a_run_on_the_screen_fits_80_columns_with_its_intervals(tmp_path):
+    path = a_run(tmp_path, "one", "affinity-h", 0, [-11.5, -1.25, -1.0, -0.875], threshold=0.5, alpha=0.7)
+    matrix = Matrix.from_json(json.loads((path / "matrix.json").read_text()))
+    console = Console(width=80, file=io.StringIO())
+    console.print(matrix_table(matrix, dict.fromkeys(TASKS, -1.0)))
+    console.print(metrics_line(matrix))
+    text = console.file.getvalue()
+    assert "…" not in text
+    assert [line.split("│")[1].strip() for line in text.splitlines() if "│" in line][3:] == [
+        "95 %: from",
+        "95 %: to",
+        "success",
+        "95 %: from, to",
+        "the data's mean",
+        "published",
+        "target",
+    ]
+    assert "AvgGap 3.51 (" in text
 
 
 def test_a_published_row_is_that_of_the_same_threshold():
