@@ -116,7 +116,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "quick": {
         **DETERMINISTIC,
         "transitions": 2_000,
-        "fit.steps": 800,
+        "fit.steps": 1_500,
         "fit.batch": 16,
         "fit.learning_rate": 1e-3,
         "fit.schedule": "one-cycle",
