@@ -20,7 +20,7 @@ from holdfast.data.traces import Emulator, Origin, Recording, cut, load
 from holdfast.errors import MissingData, Mistake
 from holdfast.experts.supply import suite
 from holdfast.learners import configure
-from holdfast.suites.arcade import Arcade, Start
+from holdfast.suites.arcade import Arcade
 from holdfast.suites.atari import BUDGETS, FIVE, PROTOCOLS, STARTS, games
 from holdfast.suites.environments import Environments, Protocol
 from holdfast.suites.recordings import SHIPPED
@@ -75,12 +75,8 @@ def test_after_no_ops_games_and_data_begin_alike_and_pay_alike(boxing: Dataset) 
     recording = short("boxing", "expert-100")
     assert len({trace.noops for trace in recording.traces}) > 1
     for number, trace in enumerate(recording.traces):
-        start = Start(noops=trace.noops)
-        seed = next(
-            s for s in range(9999) if np.random.default_rng(s).integers(trace.noops, endpoint=True) == trace.noops
-        )
         episode = boxing.episode(number)
-        ((frames, rewards),) = played(Arcade(recording.origin, start, 1), [seed], episode.actions)
+        ((frames, rewards),) = played(Arcade(recording.origin, STARTS["noop"], 1), [trace.noops], episode.actions)
         rows = boxing.starts[number] + np.arange(len(episode))
         np.testing.assert_array_equal(stacked(boxing, rows), frames[:-1])
         np.testing.assert_array_equal(rewards, episode.rewards)
@@ -95,6 +91,12 @@ def test_an_episode_is_a_function_of_its_seed_in_any_lane_among_any_others(proto
     np.testing.assert_array_equal(second[0], alone)
     np.testing.assert_array_equal(second[1], paid)
     assert (first[0].tobytes() == second[0].tobytes()) == (protocol == "paper")  # only there all episodes are one
+
+
+def test_the_episodes_of_protocol_noop_all_start_differently() -> None:
+    environments = Arcade(Origin("boxing", "", horizon=100), STARTS["noop"], 20)
+    assert len({frames.tobytes() for frames in environments.reset(Protocol("noop", 20).seeds)}) == 20
+    environments.close()
 
 
 def test_a_lane_that_ended_rests_and_the_others_go_on() -> None:

@@ -28,7 +28,7 @@ class Arcade(Environments):
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         for emulator, seed in zip(self.emulators, seeds, strict=False):
             emulator.reset(seed if self.start.sticky else None)
-        noops = [np.random.default_rng(seed).integers(self.start.noops, endpoint=True) for seed in seeds]
+        noops = [seed % (self.start.noops + 1) for seed in seeds]  # seeds that count up all start differently
         self.steps, self.ended, self.owed = 0, np.zeros(len(seeds), bool), np.zeros(len(seeds))
         for step in range(max(noops)):
             self.owed += self._play(np.zeros(len(seeds), int), np.array(noops) > step)
