@@ -11,8 +11,9 @@ from holdfast.data.windows import Mixture
 from holdfast.evaluation.rollouts import evaluate
 from holdfast.learners import learner
 from holdfast.learners.anchor import Anchor
+from holdfast.learners.descent import FitConfig
 from holdfast.learners.ewc import fisher_information
-from holdfast.learners.fit import FitConfig, fit, share_of_rate
+from holdfast.learners.fit import fit
 from holdfast.learners.recorder import Silent
 from holdfast.learners.si import Path
 from holdfast.suites import suite
@@ -95,12 +96,12 @@ def test_the_path_integral_of_small_steps_is_the_loss_that_was_lost():
 
 
 def test_the_one_cycle_rises_for_a_tenth_and_ends_near_zero():
-    config = FitConfig(steps=100, schedule="one-cycle")
-    shares = [share_of_rate(config, step) for step in range(100)]
+    config = FitConfig(steps=100, learning_rate=1.0, schedule="one-cycle")
+    shares = [config.rate(step) for step in range(100)]
     assert shares[:10] == pytest.approx([0.1 * (step + 1) for step in range(10)])
     assert shares[55] == pytest.approx(0.5)
     assert 0 < shares[99] < 0.001
-    assert share_of_rate(FitConfig(steps=100), 99) == 1.0
+    assert FitConfig(steps=100, learning_rate=0.5).rate(99) == 0.5
 
 
 def moved_by(name: str, **settings: Any) -> float:
@@ -161,7 +162,9 @@ def test_cumulative_replays_with_each_tasks_own_normaliser():
     trained = tiny_learner("cumulative", found)
     trained.learn(found.tasks[0])
     stored = trained.stored()[found.names[0]]
-    assert torch.equal(stored.observations, trained.windows(found.tasks[0], found.tasks[0].dataset).observations)
+    assert torch.equal(
+        stored.steps.observations, trained.windows(found.tasks[0], found.tasks[0].dataset).steps.observations
+    )
     assert isinstance(Mixture(stored, [stored], 0.5), Mixture)
 
 
@@ -171,10 +174,10 @@ def test_the_papers_treatment_neither_normalises_nor_masks_actions():
     equal, paper = (
         tiny_learner("naive", found, treatment=kind).windows(rail, rail.dataset) for kind in ("equal", "paper")
     )
-    assert equal.active.tolist() == [1.0, 0.0]
-    assert paper.active.tolist() == [1.0, 1.0]
-    assert torch.equal(paper.observations, torch.as_tensor(rail.dataset.observations))
-    assert not torch.equal(equal.observations, paper.observations)
+    assert equal.steps.active[0].tolist() == [1.0, 0.0]
+    assert paper.steps.active[0].tolist() == [1.0, 1.0]
+    assert torch.equal(paper.steps.observations, torch.as_tensor(rail.dataset.observations))
+    assert not torch.equal(equal.steps.observations, paper.steps.observations)
 
 
 @pytest.fixture(scope="module")

@@ -144,7 +144,7 @@ def test_padding_of_steps_and_of_dimensions_is_not_in_the_loss():
     source = Windows(
         data, Normaliser.identity(), torch.tensor([1.0, 0.0]), context=4, return_scale=1, sampling="windows"
     )
-    batch = source.batch(np.array([0]), np.array([2]))
+    batch = source.steps.batch(np.array([0]), np.array([2]))
     loss = net.loss(batch)
     for name, at in (("actions", (0, 2)), ("actions", (0, 1, 1)), ("observations", (0, 3)), ("returns", (0, 2))):
         poisoned = getattr(batch, name).clone()

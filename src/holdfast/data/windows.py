@@ -1,7 +1,8 @@
-"""Training batches: windows drawn from a dataset, packed into rows so that no padding is computed."""
+"""Training batches: windows drawn from recorded steps, packed into rows so that no padding is computed."""
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from holdfast.data.episodes import Dataset
 from holdfast.data.normaliser import Normaliser
 
 Sampling = Literal["episodes", "windows"]
+Drawn = tuple[np.ndarray, np.ndarray]  # first step and length of each window
 PADDING = -1
 
 
@@ -24,7 +26,7 @@ class Batch:
     returns: Tensor  # (R, K) scaled return-to-go
     timesteps: Tensor  # (R, K) step within the episode
     segments: Tensor  # (R, K) which window of the row a step belongs to, PADDING where it belongs to none
-    active: Tensor  # (R, A) the action dimensions that the row's task has; A = 1 for discrete actions
+    active: Tensor  # (R, K, A) the action dimensions that the step's task has; A = 1 for discrete actions
     shared: bool  # whether any row holds more than one window, so that attention must be kept apart
 
     @property
@@ -32,16 +34,15 @@ class Batch:
         """The steps that are data, (R, K) bool."""
         return self.segments != PADDING
 
-    @classmethod
-    def join(cls, batches: Sequence["Batch"]) -> "Batch":
-        """All rows of these batches."""
-        names = [field.name for field in fields(cls) if field.name != "shared"]
-        joined: dict[str, Any] = {name: torch.cat([getattr(batch, name) for batch in batches]) for name in names}
-        return cls(**joined, shared=any(batch.shared for batch in batches))
-
 
 class Source(Protocol):
     """Whatever training batches can be drawn from."""
+
+    steps: "Steps"
+
+    def draw(self, count: int, rng: np.random.Generator) -> Drawn:
+        """Which windows a batch of `count` has."""
+        ...
 
     def sample(self, count: int, rng: np.random.Generator) -> Batch:
         """A batch of `count` windows."""
@@ -68,8 +69,72 @@ def pack(lengths: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.nd
     return row, column, segment
 
 
+@dataclass(frozen=True)
+class Steps:
+    """Recorded steps laid end to end, resident on the device they are trained on."""
+
+    observations: Tensor  # (N, *obs), normalised; single frames where observations are stacks of them
+    actions: Tensor  # (N,) or (N, A)
+    returns: Tensor  # (N,) scaled return-to-go
+    timesteps: Tensor  # (N,)
+    active: Tensor  # (N, A)
+    context: int
+    stack: int = 1
+    packed: bool = True
+
+    @classmethod
+    def join(cls, parts: Sequence["Steps"]) -> "Steps":
+        """The steps of these, in order."""
+        names = ("observations", "actions", "returns", "timesteps", "active")
+        joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
+        return replace(parts[0], **joined)
+
+    def batch(self, first: np.ndarray, lengths: np.ndarray) -> Batch:
+        """The windows that begin at these steps and have these lengths, packed where that saves rows."""
+        if self.packed and (lengths < self.context).any():
+            row, column, segment = pack(lengths, self.context)
+        else:
+            row, column, segment = np.arange(len(lengths)), np.zeros_like(lengths), np.zeros_like(lengths)
+        rows = int(row.max()) + 1
+        index = np.zeros((rows, self.context), np.int64)
+        segments = np.full((rows, self.context), PADDING, np.int64)
+        step = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # 0 1 2 0 1 0 1 2 3 ...
+        place = (np.repeat(row, lengths), np.repeat(column, lengths) + step)
+        index[place] = np.repeat(first, lengths) + step
+        segments[place] = np.repeat(segment, lengths)
+        device = self.returns.device
+        at = torch.as_tensor(index, device=device)
+        return self._at(at, torch.as_tensor(segments, device=device), shared=rows < len(lengths))
+
+    def gather(self, first: Tensor, lengths: Tensor) -> Batch:
+        """The same windows, a row for each: shapes do not depend on lengths, and the host is not asked."""
+        column = torch.arange(self.context, device=first.device)
+        inside = column < lengths[:, None]  # (R, K)
+        index = first[:, None] + column * inside
+        return self._at(index, torch.where(inside, 0, PADDING), shared=False)
+
+    def _at(self, index: Tensor, segments: Tensor, shared: bool) -> Batch:
+        return Batch(
+            observations=self._observed(index),
+            actions=self.actions[index],
+            returns=self.returns[index],
+            timesteps=self.timesteps[index],
+            segments=segments,
+            active=self.active[index],
+            shared=shared,
+        )
+
+    def _observed(self, index: Tensor) -> Tensor:
+        if self.stack == 1:
+            return self.observations[index]
+        back = torch.arange(self.stack - 1, -1, -1, device=index.device)
+        there = back <= self.timesteps[index][..., None]  # (R, K, stack): an episode's first stacks are part empty
+        frames = self.observations[index[..., None] - back * there]
+        return frames * there[..., None, None]
+
+
 class Windows:
-    """Windows of at most `context` steps of one dataset, resident on the device they are trained on."""
+    """Windows of at most `context` steps of one dataset."""
 
     def __init__(
         self,
@@ -83,61 +148,59 @@ class Windows:
         packed: bool = True,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.context, self.packed, self.device = context, packed, device
         self.starts, self.lengths = dataset.starts, dataset.lengths
         self.choices = np.maximum(self.lengths - context + 1, 1)  # windows in each episode
         mass = np.ones(len(self.lengths)) if sampling == "episodes" else self.choices
         self.mass = float(mass.sum())  # how much of a mixture this source makes up
         self.cumulative = np.cumsum(mass) / mass.sum()
-        self.active = active.to(device)
-        self.observations = normaliser(torch.as_tensor(dataset.observations, device=device))
         actions = torch.as_tensor(dataset.actions, device=device)
-        self.actions = actions.float() if actions.is_floating_point() else actions.long()
-        self.returns = torch.as_tensor(dataset.returns_to_go / return_scale, dtype=torch.float32, device=device)
-        self.timesteps = torch.as_tensor(dataset.timesteps, device=device)
+        self.steps = Steps(
+            observations=normaliser(on(device, dataset.observations)),
+            actions=actions.float() if actions.is_floating_point() else actions.long(),
+            returns=torch.as_tensor(dataset.returns_to_go / return_scale, dtype=torch.float32, device=device),
+            timesteps=torch.as_tensor(dataset.timesteps, device=device),
+            active=active.to(device).expand(dataset.steps, -1),
+            context=context,
+            stack=dataset.stack,
+            packed=packed,
+        )
 
-    def sample(self, count: int, rng: np.random.Generator) -> Batch:
+    def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """`count` windows: an episode by its mass, then a start, all starts alike."""
         episodes = np.searchsorted(self.cumulative, rng.random(count), side="right").clip(max=len(self.lengths) - 1)
         offsets = (rng.random(count) * self.choices[episodes]).astype(np.int64)
-        return self.batch(self.starts[episodes] + offsets, np.minimum(self.lengths[episodes], self.context))
+        return self.starts[episodes] + offsets, np.minimum(self.lengths[episodes], self.steps.context)
 
-    def batch(self, first: np.ndarray, lengths: np.ndarray) -> Batch:
-        """The windows that begin at these rows of the dataset and have these lengths."""
-        if self.packed and (lengths < self.context).any():
-            row, column, segment = pack(lengths, self.context)
-        else:
-            row, column, segment = np.arange(len(lengths)), np.zeros_like(lengths), np.zeros_like(lengths)
-        rows = int(row.max()) + 1
-        index = np.zeros((rows, self.context), np.int64)
-        segments = np.full((rows, self.context), PADDING, np.int64)
-        step = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # 0 1 2 0 1 0 1 2 3 ...
-        place = (np.repeat(row, lengths), np.repeat(column, lengths) + step)
-        index[place] = np.repeat(first, lengths) + step
-        segments[place] = np.repeat(segment, lengths)
-        at = torch.as_tensor(index, device=self.device)
-        return Batch(
-            observations=self.observations[at],
-            actions=self.actions[at],
-            returns=self.returns[at],
-            timesteps=self.timesteps[at],
-            segments=torch.as_tensor(segments, device=self.device),
-            active=self.active.expand(rows, -1),
-            shared=rows < len(lengths),
-        )
+    def sample(self, count: int, rng: np.random.Generator) -> Batch:
+        """A batch of `count` windows."""
+        return self.steps.batch(*self.draw(count, rng))
 
 
 class Mixture:
     """The current task's windows, with a share of every batch drawn from what was stored of earlier tasks."""
 
     def __init__(self, current: Windows, stored: Sequence[Windows], share: float) -> None:
-        self.current, self.stored, self.share = current, stored, share
+        self.parts, self.share = [current, *stored], share
+        self.steps = Steps.join([part.steps for part in self.parts])
+        self.before = np.cumsum([0, *(len(part.steps.returns) for part in self.parts)])  # steps before each part
         mass = np.array([windows.mass for windows in stored])
         self.odds = mass / mass.sum()
 
-    def sample(self, count: int, rng: np.random.Generator) -> Batch:
+    def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """`share * count` stored windows, each earlier task by its mass, and the rest current ones."""
         replayed = round(self.share * count)
-        counts = rng.multinomial(replayed, self.odds)
-        parts = [(self.current, count - replayed), *zip(self.stored, counts, strict=True)]
-        return Batch.join([windows.sample(int(n), rng) for windows, n in parts if n > 0])
+        counts = [count - replayed, *rng.multinomial(replayed, self.odds)]
+        drawn = [part.draw(int(n), rng) for part, n in zip(self.parts, counts, strict=True)]
+        first = [found + before for (found, _), before in zip(drawn, self.before, strict=False)]
+        return np.concatenate(first), np.concatenate([lengths for _, lengths in drawn])
+
+    def sample(self, count: int, rng: np.random.Generator) -> Batch:
+        """A batch of `count` windows."""
+        return self.steps.batch(*self.draw(count, rng))
+
+
+def on(device: str | torch.device, array: np.ndarray) -> Tensor:
+    """An array as a tensor on a device; one that may not be written to, such as a file in memory, is fine."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.as_tensor(array, device=device)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from holdfast.learners.fit import Addition
+from holdfast.learners.descent import Addition
 
 
 class Anchor(Addition):

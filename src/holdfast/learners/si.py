@@ -9,7 +9,8 @@ from holdfast.data.windows import Windows
 from holdfast.errors import Mistake
 from holdfast.learners.anchor import Anchor
 from holdfast.learners.dense import DenseConfig, DenseLearner
-from holdfast.learners.fit import Addition, fit, trainable
+from holdfast.learners.descent import Addition, trainable
+from holdfast.learners.fit import fit
 from holdfast.learners.learner import named, part
 from holdfast.learners.recorder import Recorder
 from holdfast.suites.task import Task

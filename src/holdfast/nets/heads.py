@@ -58,8 +58,7 @@ class ContinuousHead(Head):
         return torch.tanh(self.output(hidden))
 
     def loss(self, predictions: Tensor, batch: Batch) -> Tensor:
-        active = batch.active[:, None]  # (R, 1, A)
-        errors = ((predictions - batch.actions) ** 2 * active).sum(-1) / active.sum(-1)  # (R, K)
+        errors = ((predictions - batch.actions) ** 2 * batch.active).sum(-1) / batch.active.sum(-1)  # (R, K)
         return (errors * batch.valid).sum() / batch.valid.sum()
 
     def act(self, predictions: Tensor, actions: Actions) -> Tensor:

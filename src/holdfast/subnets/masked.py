@@ -9,7 +9,7 @@ from torch.func import functional_call
 from holdfast.data.windows import Batch
 from holdfast.nets.transformer import DecisionTransformer
 from holdfast.subnets.layout import Layout
-from holdfast.subnets.selection import largest
+from holdfast.subnets.selection import Selector
 
 
 class StraightThrough(torch.autograd.Function):
@@ -50,7 +50,7 @@ class Masked(nn.Module):
         train_outside: bool,
     ) -> None:
         super().__init__()
-        self.net, self.layout, self.counts = net.requires_grad_(False), layout, counts
+        self.net, self.layout, self.selector = net.requires_grad_(False), layout, Selector(layout.sizes, counts)
         self.register_buffer("frozen", weights)
         self.register_buffer("occupied", occupied)
         self.register_buffer("feasible", feasible)
@@ -63,9 +63,7 @@ class Masked(nn.Module):
     @torch.no_grad()
     def mask(self) -> Tensor:
         """The k largest scores by magnitude among the feasible entries of each tensor, (P,) bool."""
-        magnitudes = self.scores.abs().masked_fill(~self.feasible, -1.0)
-        pieces = zip(self.layout.pieces(magnitudes), self.counts, strict=True)
-        return torch.cat([largest(values, k) for (values,), k in pieces])
+        return self.selector.select(self.scores.detach(), self.feasible)
 
     def values(self) -> Tensor:
         """All weights of the copy as this task sees them: the frozen ones where a task owns them, (P,)."""
@@ -74,5 +72,7 @@ class Masked(nn.Module):
     def loss(self, batch: Batch) -> Tensor:
         """What training makes small."""
         effective = self.values() * StraightThrough.apply(self.scores, self.mask())
+        if torch.is_autocast_enabled(effective.device.type):  # all tensors in one cast, not each in its own
+            effective = effective.to(torch.get_autocast_dtype(effective.device.type))
         tensors = self.layout.split(effective) | dict(zip(self.outside_names, self.outside, strict=True))
         return self.net.head.loss(functional_call(self.net, tensors, (batch,)), batch)

@@ -1,0 +1,169 @@
+"""One gradient step, and the settings that decide it."""
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from math import cos, pi
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.data.windows import Batch, Sampling
+from holdfast.errors import Mistake
+
+Precision = Literal["auto", "float32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """How a task is trained."""
+
+    steps: int = 1_000
+    """Gradient steps per task."""
+    batch: int = 64
+    """Windows per step."""
+    learning_rate: float = 3e-4
+    """Of AdamW."""
+    schedule: Literal["constant", "one-cycle"] = "constant"
+    """Constant (the publication), or up over the first tenth and down to zero along a cosine."""
+    weight_decay: float = 1e-4
+    """Of AdamW."""
+    clip: float = 1.0
+    """Largest global norm of the gradient."""
+    sampling: Sampling = "episodes"
+    """Windows are drawn uniformly over episodes and then over starts (episodes), or uniformly over all (windows)."""
+    packed: bool = True
+    """Short windows share rows, so that padding is not computed; the loss is the same. Not with captured steps."""
+    precision: Precision = "auto"
+    """Of products in the network while it trains: float32 on a CPU, bfloat16 on a GPU, where nothing else is said."""
+    captured: bool = True
+    """On a GPU, a step is captured once and then replayed without the host."""
+    return_scale: float = 1.0
+    """Returns-to-go are divided by this."""
+    log_every: int = 50
+    """Steps between two recorded losses."""
+
+    def __post_init__(self) -> None:
+        if min(self.steps, self.batch, self.log_every) < 1:
+            raise Mistake("fit.steps, fit.batch and fit.log_every must be at least 1")
+        if not (self.learning_rate > 0 and self.clip > 0 and self.return_scale > 0 and self.weight_decay >= 0):
+            raise Mistake(
+                "fit.learning_rate, fit.clip and fit.return_scale must be over 0, fit.weight_decay at least 0"
+            )
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step."""
+        if self.schedule == "constant":
+            return self.learning_rate
+        rising = max(self.steps // 10, 1)
+        if step < rising:
+            return self.learning_rate * (step + 1) / rising
+        return self.learning_rate * (1 + cos(pi * (step - rising) / max(self.steps - rising, 1))) / 2
+
+
+class Addition(ABC):
+    """What a method adds to a step, where it adds anything; with tensors alone, since a step may be captured."""
+
+    @abstractmethod
+    def on_gradients(self, parameters: dict[str, nn.Parameter]) -> None:
+        """The task's gradients are there; the step is not taken yet."""
+
+    def on_step(self, parameters: dict[str, nn.Parameter]) -> None:  # noqa: B027  most need only the gradients
+        """The step was taken."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What changes during a fit, in place, and must be kept when the fit is interrupted and resumed."""
+        return {}
+
+
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that training moves, by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+class Descent:
+    """A model that has a `loss`, its optimiser, and what a method adds: all that a step moves."""
+
+    def __init__(self, model: nn.Module, config: FitConfig, addition: Addition | None) -> None:
+        self.model, self.config, self.addition = model, config, addition
+        self.parameters = trainable(model)
+        self.device = next(iter(self.parameters.values())).device
+        on_gpu = self.device.type == "cuda"
+        # On a GPU a tensor: a captured step reads its present value.
+        self.rate = torch.tensor(config.learning_rate, device=self.device) if on_gpu else config.learning_rate
+        self.optimiser = torch.optim.AdamW(
+            self.parameters.values(),
+            lr=self.rate,
+            weight_decay=config.weight_decay,
+            fused=True,
+            capturable=on_gpu,
+        )
+
+    def step(self, batch: Batch) -> Tensor:
+        """Moves the parameters, and returns the loss they had before."""
+        with self.arithmetic():
+            loss = self.model.loss(batch)  # type: ignore[operator]
+        moved = list(self.parameters.values())
+        # Not accumulated but assigned: nothing to set to zero, and nothing bound to the stream of a warm-up.
+        for parameter, gradient in zip(moved, torch.autograd.grad(loss, moved), strict=True):
+            parameter.grad = gradient
+        if self.addition:
+            self.addition.on_gradients(self.parameters)
+        nn.utils.clip_grad_norm_(moved, self.config.clip)
+        self.optimiser.step()
+        if self.addition:
+            self.addition.on_step(self.parameters)
+        return loss.detach()
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate from the next step on."""
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def arithmetic(self) -> AbstractContextManager:
+        """The precision of products; casts of weights are not cached, since weights change between replays."""
+        precision = self.config.precision
+        half = precision == "bfloat16" or (precision == "auto" and self.device.type == "cuda")
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=half, cache_enabled=False)
+
+    # What an interrupted fit needs to go on
+
+    def tensors(self, done: int) -> dict[str, Tensor]:
+        """Parameters, the optimiser's state, a method's own, and the position, by name."""
+        tensors = {f"parameter/{name}": parameter.detach() for name, parameter in self.parameters.items()}
+        for name, parameter in self.parameters.items():
+            tensors |= {f"optimiser/{key}/{name}": value for key, value in self.optimiser.state[parameter].items()}
+        tensors |= {f"own/{name}": tensor for name, tensor in self._own().items()}
+        return tensors | {"done": torch.tensor(done)}
+
+    @torch.no_grad()
+    def load(self, tensors: dict[str, Tensor] | None) -> int:
+        """Puts it all back where it was, in place, and returns how many steps were done."""
+        if tensors is None:
+            return 0
+        for name, parameter in self.parameters.items():
+            parameter.copy_(tensors[f"parameter/{name}"])
+            state = self.optimiser.state[parameter]
+            for key in ("step", "exp_avg", "exp_avg_sq"):
+                value = tensors[f"optimiser/{key}/{name}"]
+                state[key] = state[key].copy_(value) if key in state else value.to(parameter.device)
+        for name, tensor in self._own().items():
+            tensor.copy_(tensors[f"own/{name}"])
+        return int(tensors["done"])
+
+    @torch.no_grad()
+    def begin(self) -> None:
+        """Gives the optimiser the state it begins with, so that it stays where it is from here on."""
+        for parameter in self.parameters.values():
+            self.optimiser.state[parameter] = {
+                "step": torch.zeros((), device=self.device),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+
+    def _own(self) -> dict[str, Tensor]:
+        return self.addition.tensors() if self.addition else {}

@@ -1,0 +1,124 @@
+"""Selection on a GPU: the k-th largest magnitude of all tensors at once, digit by digit, in a handful of launches."""
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BLOCK = 2048
+DIGITS = ((20, 2048), (10, 1024), (0, 1024))  # the 31 bits of a magnitude, from the top: shift, values of the digit
+
+# A magnitude read as an integer has the order of the floats; entries that may not be selected read as -1.
+
+
+@triton.jit
+def _place(blocks, block):  # type: ignore[no-untyped-def]
+    return tl.load(blocks + 4 * block), tl.load(blocks + 4 * block + 1), tl.load(blocks + 4 * block + 2)
+
+
+@triton.jit
+def _keys(scores, feasible, start, length, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    offset = tl.arange(0, BLOCK)
+    score = tl.load(scores + start + offset, mask=offset < length, other=0.0)
+    allowed = tl.load(feasible + start + offset, mask=offset < length, other=0)
+    return tl.where(allowed != 0, tl.abs(score).to(tl.int32, bitcast=True), -1)
+
+
+@triton.jit
+def _count(scores, feasible, blocks, prefixes, histogram, SHIFT: tl.constexpr, BINS: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    """How often each value of a digit occurs among the keys of a tensor that begin with its prefix."""
+    block = tl.program_id(0)
+    tensor, start, length = (
+        tl.load(blocks + 4 * block),
+        tl.load(blocks + 4 * block + 1),
+        tl.load(blocks + 4 * block + 2),
+    )
+    keys = _keys(scores, feasible, start, length, BLOCK)
+    fits = (keys >> SHIFT) // BINS == tl.load(prefixes + tensor)
+    fits = fits & (keys >= 0)
+    digits = tl.where(fits, (keys >> SHIFT) & (BINS - 1), 0)
+    bins = tl.arange(0, BINS)
+    counts = tl.histogram(digits, BINS)
+    counts -= tl.where(bins == 0, BLOCK - tl.sum(fits.to(tl.int32), 0), 0)  # those that do not fit are no zeros
+    tl.atomic_add(histogram + tensor * 2048 + bins, counts, mask=counts > 0)
+
+
+@triton.jit
+def _descend(histogram, prefixes, wanted, BINS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The value of the digit that the k-th largest key has, and what k is among the keys that share it."""
+    tensor = tl.program_id(0)
+    bins = tl.arange(0, BINS)
+    counts = tl.load(histogram + tensor * 2048 + bins)
+    tl.store(histogram + tensor * 2048 + bins, tl.zeros_like(counts))
+    k = tl.load(wanted + tensor)
+    enough = tl.cumsum(counts, 0, reverse=True) >= k
+    digit = tl.max(tl.where(enough, bins, 0), 0)
+    tl.store(prefixes + tensor, tl.load(prefixes + tensor) * BINS + digit)
+    tl.store(wanted + tensor, k - tl.sum(tl.where(bins > digit, counts, 0), 0))
+
+
+@triton.jit
+def _ties(scores, feasible, blocks, thresholds, ties, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    """How many keys of each block equal the k-th largest."""
+    block = tl.program_id(0)
+    tensor, start, length = (
+        tl.load(blocks + 4 * block),
+        tl.load(blocks + 4 * block + 1),
+        tl.load(blocks + 4 * block + 2),
+    )
+    same = _keys(scores, feasible, start, length, BLOCK) == tl.load(thresholds + tensor)
+    tl.store(ties + block, tl.sum(same.to(tl.int32), 0))
+
+
+@triton.jit
+def _write(scores, feasible, blocks, thresholds, wanted, ties, mask, BLOCK: tl.constexpr, MOST: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The mask: all keys above the k-th largest, and of those equal to it the first, as many as are wanted."""
+    block = tl.program_id(0)
+    tensor, start, length = (
+        tl.load(blocks + 4 * block),
+        tl.load(blocks + 4 * block + 1),
+        tl.load(blocks + 4 * block + 2),
+    )
+    first = tl.load(blocks + 4 * block + 3)
+    others = first + tl.arange(0, MOST)
+    before = tl.sum(tl.load(ties + others, mask=others < block, other=0), 0)
+    keys = _keys(scores, feasible, start, length, BLOCK)
+    threshold = tl.load(thresholds + tensor)
+    same = keys == threshold
+    rank = before + tl.cumsum(same.to(tl.int32), 0)
+    chosen = (keys > threshold) | (same & (rank <= tl.load(wanted + tensor)))
+    offset = tl.arange(0, BLOCK)
+    tl.store(mask + start + offset, chosen, mask=offset < length)
+
+
+class Radix:
+    """Selects k entries of every tensor; its memory stays where it is, so that it can be part of a captured step."""
+
+    def __init__(self, sizes: Sequence[int], counts: Sequence[int], device: torch.device) -> None:
+        rows: list[tuple[int, int, int, int]] = []
+        start = 0
+        for tensor, size in enumerate(sizes):
+            first = len(rows)
+            rows += [(tensor, start + at, min(BLOCK, size - at), first) for at in range(0, size, BLOCK)]
+            start += size
+        self.blocks = torch.tensor(rows, dtype=torch.int32, device=device)  # tensor, start, length, its first block
+        self.most = triton.next_power_of_2(max(-(-size // BLOCK) for size in sizes))
+        self.counts = torch.tensor(counts, dtype=torch.int32, device=device)
+        self.wanted, self.prefixes = self.counts.clone(), torch.zeros_like(self.counts)
+        self.histogram = torch.zeros(len(sizes), 2048, dtype=torch.int32, device=device)
+        self.ties = torch.zeros(len(rows), dtype=torch.int32, device=device)
+
+    def select(self, scores: Tensor, feasible: Tensor) -> Tensor:
+        """The k largest scores by magnitude among the feasible entries of each tensor, (P,) bool."""
+        mask = torch.empty_like(feasible)
+        blocks, tensors = (len(self.blocks),), (len(self.counts),)
+        self.wanted.copy_(self.counts)
+        self.prefixes.zero_()
+        for shift, values in DIGITS:
+            _count[blocks](scores, feasible, self.blocks, self.prefixes, self.histogram, shift, values, BLOCK)
+            _descend[tensors](self.histogram, self.prefixes, self.wanted, values)
+        _ties[blocks](scores, feasible, self.blocks, self.prefixes, self.ties, BLOCK)
+        _write[blocks](scores, feasible, self.blocks, self.prefixes, self.wanted, self.ties, mask, BLOCK, self.most)
+        return mask
