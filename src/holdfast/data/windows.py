@@ -50,23 +50,56 @@ class Source(Protocol):
 
 
 def pack(lengths: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row, first column and segment of each window when windows share rows of `width` (first fit, longest first)."""
-    row, column, segment = (np.zeros(len(lengths), np.int64) for _ in range(3))
-    used: list[int] = []  # columns taken in each row
-    held: list[int] = []  # windows in each row
-    first_open = 0  # rows before this one are full
-    for window in np.argsort(-lengths, kind="stable"):
-        length = int(lengths[window])
-        place = next((r for r in range(first_open, len(used)) if used[r] + length <= width), len(used))
-        if place == len(used):
-            used.append(0)
-            held.append(0)
-        row[window], column[window], segment[window] = place, used[place], held[place]
-        used[place] += length
-        held[place] += 1
-        while first_open < len(used) and used[first_open] == width:
-            first_open += 1
-    return row, column, segment
+    """Row, first column and segment of each window when windows share rows of `width` (best fit, longest first)."""
+    rows: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]  # by free columns: row and its next segment
+    free = 0  # bit f is set where some row has f free columns
+    placed = np.zeros((3, len(lengths)), np.int64)
+    order = np.argsort(-lengths, kind="stable")
+    found, opened = [], 0
+    for length in lengths[order].tolist():
+        fitting = free >> length
+        if fitting:
+            room = length + (fitting & -fitting).bit_length() - 1
+            row, segment = rows[room].pop()
+            if not rows[room]:
+                free ^= 1 << room
+        else:
+            room, row, segment, opened = width, opened, 0, opened + 1
+        found.append((row, width - room, segment))
+        left = room - length
+        if left:
+            rows[left].append((row, segment + 1))
+            free |= 1 << left
+    placed[:, order] = np.array(found).T
+    return placed[0], placed[1], placed[2]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Which step stands where in a batch, or in several."""
+
+    index: np.ndarray  # (..., R, K)
+    segments: np.ndarray  # (..., R, K), PADDING where nothing stands
+
+    @property
+    def shared(self) -> bool:
+        """Whether any row holds more than one window."""
+        return bool((self.segments > 0).any())
+
+    @classmethod
+    def stack(cls, batches: Sequence["Places"], coarse: int) -> "Places":
+        """Several batches, padded to one number of rows; a multiple of `coarse`, unless all have the same."""
+        rows = max(len(batch.index) for batch in batches)
+        if any(len(batch.index) < rows for batch in batches):
+            rows = -(-rows // coarse) * coarse
+        return cls(
+            np.stack([_filled(batch.index, rows, 0) for batch in batches]),
+            np.stack([_filled(batch.segments, rows, PADDING) for batch in batches]),
+        )
+
+
+def _filled(array: np.ndarray, rows: int, value: int) -> np.ndarray:
+    return np.pad(array, ((0, rows - len(array)), (0, 0)), constant_values=value)
 
 
 @dataclass(frozen=True)
@@ -89,31 +122,28 @@ class Steps:
         joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
         return replace(parts[0], **joined)
 
-    def batch(self, first: np.ndarray, lengths: np.ndarray) -> Batch:
-        """The windows that begin at these steps and have these lengths, packed where that saves rows."""
+    def places(self, first: np.ndarray, lengths: np.ndarray) -> "Places":
+        """Where in a batch the windows stand that begin at these steps and have these lengths."""
         if self.packed and (lengths < self.context).any():
             row, column, segment = pack(lengths, self.context)
         else:
             row, column, segment = np.arange(len(lengths)), np.zeros_like(lengths), np.zeros_like(lengths)
-        rows = int(row.max()) + 1
-        index = np.zeros((rows, self.context), np.int64)
-        segments = np.full((rows, self.context), PADDING, np.int64)
+        index = np.zeros((int(row.max()) + 1, self.context), np.int64)
+        segments = np.full_like(index, PADDING)
         step = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # 0 1 2 0 1 0 1 2 3 ...
         place = (np.repeat(row, lengths), np.repeat(column, lengths) + step)
         index[place] = np.repeat(first, lengths) + step
         segments[place] = np.repeat(segment, lengths)
-        device = self.returns.device
-        at = torch.as_tensor(index, device=device)
-        return self._at(at, torch.as_tensor(segments, device=device), shared=rows < len(lengths))
+        return Places(index, segments)
 
-    def gather(self, first: Tensor, lengths: Tensor) -> Batch:
-        """The same windows, a row for each: shapes do not depend on lengths, and the host is not asked."""
-        column = torch.arange(self.context, device=first.device)
-        inside = column < lengths[:, None]  # (R, K)
-        index = first[:, None] + column * inside
-        return self._at(index, torch.where(inside, 0, PADDING), shared=False)
+    def batch(self, first: np.ndarray, lengths: np.ndarray) -> Batch:
+        """These windows."""
+        places, device = self.places(first, lengths), self.returns.device
+        index, segments = (torch.as_tensor(array, device=device) for array in (places.index, places.segments))
+        return self.at(index, segments, places.shared)
 
-    def _at(self, index: Tensor, segments: Tensor, shared: bool) -> Batch:
+    def at(self, index: Tensor, segments: Tensor, shared: bool) -> Batch:
+        """The batch of the steps at these places."""
         return Batch(
             observations=self._observed(index),
             actions=self.actions[index],

@@ -1,73 +1,97 @@
 """Steps on a GPU without the host: captured once as a CUDA graph, then replayed."""
 
-import numpy as np
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from holdfast.data.randomness import derive, numpy_stream
-from holdfast.data.windows import Source
+from holdfast.data.windows import Places, Source
 from holdfast.learners.descent import Descent
 
 WARM_UP = 3
+COARSE = 8  # rows of a batch come in multiples of this, so that few sizes are captured
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the next steps take, on the GPU: a row for each step."""
+
+    index: Tensor  # (S, R, K)
+    segments: Tensor  # (S, R, K)
+    rates: Tensor  # (S,)
+    losses: Tensor  # (S,) what the steps leave
+    row: Tensor  # (1,) the next step's
+    shared: bool  # whether windows share rows
+
+    @classmethod
+    def of(cls, steps: int, rows: int, context: int, shared: bool, device: torch.device) -> "Table":
+        """An empty one."""
+        index = torch.zeros(steps, rows, context, dtype=torch.int64, device=device)
+        rates, losses = torch.zeros(steps, device=device), torch.zeros(steps, device=device)
+        row = torch.zeros(1, dtype=torch.int64, device=device)
+        return cls(index, torch.zeros_like(index), rates, losses, row, shared)
 
 
 class Captured:
-    """Replays a step; which windows it takes and its learning rate are read from a table on the GPU, row by row."""
+    """Replays a step; a batch of short windows has fewer rows, and each number of rows has its own graph."""
 
     def __init__(self, descent: Descent, source: Source, seed: int) -> None:
         self.descent, self.source, self.seed = descent, source, seed
-        rows, count, device = descent.config.log_every, descent.config.batch, descent.device
-        self.first = torch.zeros(rows, count, dtype=torch.int64, device=device)
-        self.lengths = torch.ones(rows, count, dtype=torch.int64, device=device)
-        self.rates = torch.zeros(rows, device=device)
-        self.losses = torch.zeros(rows, device=device)
-        self.row = torch.zeros(1, dtype=torch.int64, device=device)
-        self.generator = torch.cuda.default_generators[self.row.get_device()]
-        self.drawn: tuple[range, list[np.ndarray]] | None = None
-        self._capture()
+        self.generator = torch.cuda.default_generators[descent.device.index or 0]
+        self.graphs: dict[tuple[int, bool], tuple[torch.cuda.CUDAGraph, Table]] = {}
+        self.pool = torch.cuda.graph_pool_handle()  # one for all: they never run at the same time
+        self.ahead = self._draw(range(min(descent.config.log_every, descent.config.steps)))
+        self._graph(self.ahead[1])
 
     def advance(self, steps: range) -> Tensor:
         """Takes these steps; returns the mean of their losses, which may still be on its way."""
-        self._upload(steps)
+        places = self.ahead[1] if self.ahead[0] == steps else self._draw(steps)[1]
+        graph, table = self._graph(places)
+        rates = torch.tensor([self.descent.config.rate(step) for step in steps])
+        for there, new in ((table.index, places.index), (table.segments, places.segments), (table.rates, rates)):
+            there[: len(steps)].copy_(torch.as_tensor(new))
+        table.row.zero_()
         for step in steps:
             self.generator.manual_seed(derive(self.seed, "dropout", step))
-            self.graph.replay()
+            graph.replay()
         end = min(steps.stop + len(steps), self.descent.config.steps)
-        self.drawn = self._draw(range(steps.stop, end))  # while the GPU works
-        return self.losses[: len(steps)].mean()
+        if steps.stop < end:
+            self.ahead = self._draw(range(steps.stop, end))  # while the GPU works
+        return table.losses[: len(steps)].mean()
 
-    def _draw(self, steps: range) -> tuple[range, list[np.ndarray]]:
-        count = self.descent.config.batch
-        drawn = [self.source.draw(count, numpy_stream(self.seed, "windows", step)) for step in steps]
-        return steps, [np.stack(column) for column in zip(*drawn, strict=True)]
+    def _draw(self, steps: range) -> tuple[range, Places]:
+        count, source = self.descent.config.batch, self.source
+        drawn = [source.draw(count, numpy_stream(self.seed, "windows", step)) for step in steps]
+        return steps, Places.stack([source.steps.places(*windows) for windows in drawn], COARSE)
 
-    def _upload(self, steps: range) -> None:
-        known, columns = self.drawn if self.drawn and self.drawn[0] == steps else self._draw(steps)
-        for table, column in zip((self.first, self.lengths), columns, strict=True):
-            table[: len(known)].copy_(torch.as_tensor(column))
-        self.rates[: len(known)].copy_(torch.tensor([self.descent.config.rate(step) for step in known]))
-        self.row.zero_()
+    def _graph(self, places: Places) -> tuple[torch.cuda.CUDAGraph, Table]:
+        _, rows, context = places.index.shape
+        kind = rows, places.shared
+        if kind not in self.graphs:
+            table = Table.of(self.descent.config.log_every, rows, context, places.shared, self.descent.device)
+            self.graphs[kind] = self._capture(table), table
+        return self.graphs[kind]
 
-    def _step(self) -> None:
-        first, lengths = self.first[self.row][0], self.lengths[self.row][0]
-        self.descent.rate.copy_(self.rates[self.row][0])  # type: ignore[union-attr]
-        self.losses[self.row] = self.descent.step(self.source.steps.gather(first, lengths))
-        self.row += 1
+    def _step(self, table: Table) -> None:
+        batch = self.source.steps.at(table.index[table.row][0], table.segments[table.row][0], table.shared)
+        table.losses[table.row] = self.descent.step(batch, table.rates[table.row][0])
+        table.row.add_(1)
 
-    def _capture(self) -> None:
+    def _capture(self, table: Table) -> torch.cuda.CUDAGraph:
         """Capturing takes steps, so everything is put back afterwards."""
-        self.descent.begin()
-        before = {name: tensor.clone() for name, tensor in self.descent.tensors(0).items()}
+        before = {name: tensor.clone() for name, tensor in self.descent.moving().items()}
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         try:
             with torch.cuda.stream(side):
                 for _ in range(WARM_UP):
-                    self.row.zero_()
-                    self._step()
+                    table.row.zero_()
+                    self._step(table)
             torch.cuda.current_stream().wait_stream(side)
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
-                self._step()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self.pool):
+                self._step(table)
         finally:
-            self.descent.load(before)
+            self.descent.put_back(before)
+        return graph

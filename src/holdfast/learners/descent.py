@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.data.windows import Batch, Sampling
 from holdfast.errors import Mistake
+from holdfast.learners.adamw import optimiser
 
 Precision = Literal["auto", "float32", "bfloat16"]
 
@@ -89,40 +90,21 @@ class Descent:
         self.model, self.config, self.addition = model, config, addition
         self.parameters = trainable(model)
         self.device = next(iter(self.parameters.values())).device
-        on_gpu = self.device.type == "cuda"
-        # On a GPU a tensor: a captured step reads its present value.
-        self.rate = torch.tensor(config.learning_rate, device=self.device) if on_gpu else config.learning_rate
-        self.optimiser = torch.optim.AdamW(
-            self.parameters.values(),
-            lr=self.rate,
-            weight_decay=config.weight_decay,
-            fused=True,
-            capturable=on_gpu,
-        )
+        self.optimiser = optimiser(self.parameters, config.weight_decay, config.clip)
 
-    def step(self, batch: Batch) -> Tensor:
+    def step(self, batch: Batch, rate: float | Tensor) -> Tensor:
         """Moves the parameters, and returns the loss they had before."""
         with self.arithmetic():
             loss = self.model.loss(batch)  # type: ignore[operator]
-        moved = list(self.parameters.values())
-        # Not accumulated but assigned: nothing to set to zero, and nothing bound to the stream of a warm-up.
-        for parameter, gradient in zip(moved, torch.autograd.grad(loss, moved), strict=True):
-            parameter.grad = gradient
+        self.optimiser.set_rate(rate)
+        # Not accumulated: nothing to set to zero, and nothing bound to the stream of a warm-up.
+        self.optimiser.take(torch.autograd.grad(loss, list(self.parameters.values())))
         if self.addition:
             self.addition.on_gradients(self.parameters)
-        nn.utils.clip_grad_norm_(moved, self.config.clip)
         self.optimiser.step()
         if self.addition:
             self.addition.on_step(self.parameters)
         return loss.detach()
-
-    def set_rate(self, rate: float) -> None:
-        """The learning rate from the next step on."""
-        for group in self.optimiser.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
 
     def arithmetic(self) -> AbstractContextManager:
         """The precision of products; casts of weights are not cached, since weights change between replays."""
@@ -130,40 +112,16 @@ class Descent:
         half = precision == "bfloat16" or (precision == "auto" and self.device.type == "cuda")
         return torch.autocast(self.device.type, torch.bfloat16, enabled=half, cache_enabled=False)
 
-    # What an interrupted fit needs to go on
-
-    def tensors(self, done: int) -> dict[str, Tensor]:
-        """Parameters, the optimiser's state, a method's own, and the position, by name."""
-        tensors = {f"parameter/{name}": parameter.detach() for name, parameter in self.parameters.items()}
-        for name, parameter in self.parameters.items():
-            tensors |= {f"optimiser/{key}/{name}": value for key, value in self.optimiser.state[parameter].items()}
-        tensors |= {f"own/{name}": tensor for name, tensor in self._own().items()}
-        return tensors | {"done": torch.tensor(done)}
+    def moving(self) -> dict[str, Tensor]:
+        """All that steps change, in place: parameters, the optimiser's memory, a method's own."""
+        return {
+            **{f"parameter/{name}": parameter.detach() for name, parameter in self.parameters.items()},
+            **{f"optimiser/{name}": tensor for name, tensor in self.optimiser.tensors().items()},
+            **{f"own/{name}": tensor for name, tensor in (self.addition.tensors() if self.addition else {}).items()},
+        }
 
     @torch.no_grad()
-    def load(self, tensors: dict[str, Tensor] | None) -> int:
-        """Puts it all back where it was, in place, and returns how many steps were done."""
-        if tensors is None:
-            return 0
-        for name, parameter in self.parameters.items():
-            parameter.copy_(tensors[f"parameter/{name}"])
-            state = self.optimiser.state[parameter]
-            for key in ("step", "exp_avg", "exp_avg_sq"):
-                value = tensors[f"optimiser/{key}/{name}"]
-                state[key] = state[key].copy_(value) if key in state else value.to(parameter.device)
-        for name, tensor in self._own().items():
-            tensor.copy_(tensors[f"own/{name}"])
-        return int(tensors["done"])
-
-    @torch.no_grad()
-    def begin(self) -> None:
-        """Gives the optimiser the state it begins with, so that it stays where it is from here on."""
-        for parameter in self.parameters.values():
-            self.optimiser.state[parameter] = {
-                "step": torch.zeros((), device=self.device),
-                "exp_avg": torch.zeros_like(parameter),
-                "exp_avg_sq": torch.zeros_like(parameter),
-            }
-
-    def _own(self) -> dict[str, Tensor]:
-        return self.addition.tensors() if self.addition else {}
+    def put_back(self, tensors: dict[str, Tensor]) -> None:
+        """Makes all that moves what it was."""
+        for name, tensor in self.moving().items():
+            tensor.copy_(tensors[name])

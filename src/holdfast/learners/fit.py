@@ -25,7 +25,10 @@ def fit(
     with torch.random.fork_rng():
         descent = Descent(model, config, addition)
         stride = stride_of(descent, source, seed)
-        done = descent.load(recorder.resume())
+        done = 0
+        if saved := recorder.resume():
+            done = int(saved.pop("done"))
+            descent.put_back(saved)
         while done < config.steps:
             end = min((done // config.log_every + 1) * config.log_every, config.steps)
             loss = float(stride.advance(range(done, end)))
@@ -35,7 +38,7 @@ def fit(
             recorder.event("train", step=done, loss=loss)
             recorder.progress(done, config.steps, loss)
             if done < config.steps and recorder.due():
-                recorder.save(descent.tensors(done))
+                recorder.save({**descent.moving(), "done": torch.tensor(done)})
     model.eval()
 
 
@@ -59,9 +62,9 @@ class OneByOne:
 
     def _step(self, step: int) -> Tensor:
         torch.manual_seed(derive(self.seed, "dropout", step))
-        self.descent.set_rate(self.descent.config.rate(step))
-        windows = numpy_stream(self.seed, "windows", step)
-        return self.descent.step(self.source.sample(self.descent.config.batch, windows))
+        config = self.descent.config
+        batch = self.source.sample(config.batch, numpy_stream(self.seed, "windows", step))
+        return self.descent.step(batch, config.rate(step))
 
 
 def stride_of(descent: Descent, source: Source, seed: int) -> Stride:

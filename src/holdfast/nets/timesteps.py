@@ -4,9 +4,20 @@ import math
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 Timesteps = Literal["table", "waves"]
+
+
+SMALL = 256  # rows of a table
+
+
+def looked_up(table: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a table; on a GPU those of a small one by a product, whose gradient is many times faster."""
+    if rows.is_cuda and len(table) <= SMALL:
+        return F.one_hot(rows, len(table)).to(table.dtype) @ table
+    return F.embedding(rows, table)
 
 
 class TimestepTable(nn.Module):
@@ -19,7 +30,7 @@ class TimestepTable(nn.Module):
         nn.init.normal_(self.table.weight, std=0.02)
 
     def forward(self, timesteps: Tensor) -> Tensor:
-        return self.table(timesteps.clamp(max=self.horizon))
+        return looked_up(self.table.weight, timesteps.clamp(max=self.horizon))
 
 
 class TimestepWaves(nn.Module):
