@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from holdfast.data.frames import stacked
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive, numpy_stream, torch_stream
 from holdfast.data.windows import Windows
@@ -47,7 +48,7 @@ class TaskProbe(Probe):
         self.task, self.config, self.device = task, config, device
         self.seed = derive(seed, "probe", task.name)
         rows = numpy_stream(self.seed, "memory").permutation(task.dataset.steps)[:memory]
-        self.observations = torch.as_tensor(task.dataset.observations[rows])
+        self.observations = torch.as_tensor(stacked(task.dataset, rows))
 
     def windows(self, normaliser: Normaliser) -> Windows:
         active = self.task.interface.actions.active
