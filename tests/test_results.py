@@ -13,7 +13,7 @@ from holdfast.evaluation.rollouts import Evaluation
 from holdfast.report.comparison import number, table
 from holdfast.report.export import POINTS, RECORDS, export, losses, thin
 from holdfast.report.groups import group, read
-from holdfast.report.published import published_at
+from holdfast.report.published import published, published_at
 from holdfast.report.results import BEGIN, END, fill, main
 from holdfast.report.summary import summarise
 from holdfast.report.terminal import matrix_table, metrics_line
@@ -91,7 +91,8 @@ def test_a_run_on_the_screen_fits_80_columns_with_its_intervals(tmp_path):
     path = a_run(tmp_path, "one", "affinity-h", 0, [-11.5, -1.25, -1.0, -0.875], threshold=0.5, alpha=0.7)
     matrix = Matrix.from_json(json.loads((path / "matrix.json").read_text()))
     console = Console(width=80, file=io.StringIO())
-    console.print(matrix_table(matrix, dict.fromkeys(TASKS, -1.0)))
+    row = published({"suite": "panda3", "learner": "affinity-h"})
+    console.print(matrix_table(matrix, dict.fromkeys(TASKS, -1.0), row))
     console.print(metrics_line(matrix))
     text = console.file.getvalue()
     assert "…" not in text
@@ -114,6 +115,17 @@ def test_a_published_row_is_that_of_the_same_threshold():
     assert published_at("panda3", "affinity-a", {"threshold": 0.5}) is None
     assert published_at("panda3", "ewc", {})["AvgGap"] == 7.632
     assert published_at("toy", "ewc", {}) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"transitions": 2_000}, {"data": "expert-100"}, {"protocol": {"name": "noop"}}],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_run_on_other_data_or_under_another_protocol_has_no_published_row(change):
+    plan = {"suite": "atari5", "learner": "tsn-core", "protocol": {"name": "paper"}, "data": "expert-10"}
+    assert published(plan)["NormAvg"] == 87.5
+    assert published(plan | change) is None
 
 
 def test_an_export_makes_the_same_table_and_has_no_weights(tmp_path):

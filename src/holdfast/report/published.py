@@ -8,6 +8,7 @@ from typing import Any
 
 Row = Mapping[str, Any]
 SETTINGS = {"tau": "threshold", "alpha": "alpha"}  # as the publication calls them: as a run's config does
+LIKE = {"atari5": {"protocol": ("paper",), "data": (None, "expert-10", "minari"), "transitions": (None,)}}
 
 
 @cache
@@ -23,9 +24,12 @@ def main_rows(suite: str) -> Sequence[Row]:
     return [*tables()[suite]["main"], {"method": "single", **tables()[suite]["single_task"]}]
 
 
-def published(suite: str, learner: str) -> Row | None:
-    """The row of the main table that a learner has, with its returns by task; none where nothing was published."""
-    return next((row for row in main_rows(suite) if row["method"].split()[0] == learner), None)
+def published(plan: Mapping[str, Any]) -> Row | None:
+    """The row of the main table that a run compares with; none where its data or protocol is not the published one."""
+    ran = {**plan, "protocol": plan.get("protocol", {}).get("name")}
+    alike = all(ran.get(name) in values for name, values in LIKE.get(plan["suite"], {}).items())
+    rows = main_rows(plan["suite"]) if alike else []
+    return next((row for row in rows if row["method"].split()[0] == plan["learner"]), None)
 
 
 def published_at(suite: str, learner: str, routing: Mapping[str, Any]) -> Row | None:

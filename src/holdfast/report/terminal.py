@@ -10,29 +10,29 @@ from holdfast.evaluation.certificates import Certificate, changed
 from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.experts.check import Check
-from holdfast.report.published import published
+from holdfast.report.published import Row, published
 from holdfast.runs.folder import RunFolder
 
 
 def show(console: Console, folder: RunFolder, matrix: Matrix) -> None:
     """Prints a run and names its folder."""
-    data_returns = folder.record["data_returns"]
-    console.print(matrix_table(matrix, data_returns))
+    data_returns, row = folder.record["data_returns"], published(folder.record["config"])
+    console.print(matrix_table(matrix, data_returns, row))
     console.print(metrics_line(matrix), highlight=False)
-    console.print(beside_line(matrix, data_returns), highlight=False)
+    console.print(beside_line(matrix, data_returns, row), highlight=False)
     if routes := folder.read_routes():
         console.print(routes_table(routes))
     console.print(certificate_line(folder.read_certificates()), highlight=False)
     console.print(f"folder: {folder.path}", highlight=False)
 
 
-def beside_line(matrix: Matrix, data_returns: Mapping[str, float]) -> str:
+def beside_line(matrix: Matrix, data_returns: Mapping[str, float], row: Row | None) -> str:
     """What the data itself and the publication have, in the same measures."""
     known = [data_returns[task] for task in matrix.tasks if task in data_returns]
     lines = []
     if len(known) == len(matrix.tasks):
         lines.append(f"the data itself: {measures(norm_avg(known, matrix.targets), avg_gap(known, matrix.targets))}")
-    if row := published(matrix.suite, matrix.learner):
+    if row:
         found = measures(row.get("NormAvg"), row.get("AvgGap"), row.get("AvgF"))
         lines.append(
             f"published ({row['method']}): {found or 'no summary'}; {row.get('copies', len(matrix.tasks))} copies"
@@ -46,7 +46,7 @@ def measures(normalised: float | None, gap: float | None, forgotten: float | Non
     return ", ".join(f"{name} {value:.4g}" for name, value in named.items() if value is not None)
 
 
-def matrix_table(matrix: Matrix, data_returns: Mapping[str, float]) -> Table:
+def matrix_table(matrix: Matrix, data_returns: Mapping[str, float], row: Row | None) -> Table:
     """Mean returns after each task; a result that was carried over, since nothing changed, is dim."""
     episodes = matrix.protocol["episodes"]
     table = Table(title=f"{matrix.learner} on {matrix.suite}, seed {matrix.seed}: mean return of {episodes} episodes")
@@ -63,7 +63,7 @@ def matrix_table(matrix: Matrix, data_returns: Mapping[str, float]) -> Table:
             table.add_row(*line)
     table.add_section()
     table.add_row("the data's mean", *(_cell(data_returns.get(task)) for task in matrix.tasks))
-    if row := published(matrix.suite, matrix.learner):
+    if row:
         table.add_row("published", *(_cell(row.get(task)) for task in matrix.tasks))
     table.add_row("target", *(_cell(target) for target in matrix.targets))
     return table
