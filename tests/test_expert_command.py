@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
+from holdfast.cli import COMMANDS, main
 from holdfast.experts.player import Player, save
 from tests.test_mistakes import command
 
@@ -38,6 +38,17 @@ def test_a_missing_package_is_named_with_its_extra(package, task, extra, capsys,
         pytest.importorskip("panda_gym")
     monkeypatch.setitem(sys.modules, package, None)
     assert extra in command(capsys, "expert", task)
+
+
+def test_an_interrupted_expert_does_not_promise_to_go_on(capsys, monkeypatch):
+    def interrupt(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    for name, promise in (("expert", "begins anew; with --init"), ("run", "goes on from here")):
+        monkeypatch.setitem(COMMANDS, name, interrupt)
+        with pytest.raises(SystemExit, match="130"):
+            main([name])
+        assert f"interrupted; the same command {promise}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("task", PANDA)

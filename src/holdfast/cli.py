@@ -212,6 +212,9 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "suites": suites_command,
     "learners": learners_command,
 }
+AGAIN = {  # what to do after an interrupt, where the command does not simply go on
+    "expert": "the same command begins anew; with --init, an Atari expert goes on from its last checkpoint",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -228,5 +231,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"holdfast: {mistake}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        print("holdfast: interrupted; the same command goes on from here", file=sys.stderr)
+        print(f"holdfast: interrupted; {AGAIN.get(words[0], 'the same command goes on from here')}", file=sys.stderr)
         raise SystemExit(130) from None
