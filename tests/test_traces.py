@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("ale_py")
 
-from holdfast.data.replay import replay, with_progress
+from holdfast.data.replay import replay
 from holdfast.data.traces import BLOCK, Origin, Recording, Trace, checksums_of, cut, emulators, load, save
 from holdfast.errors import Mistake
 from holdfast.experts.collect import first_steps, play
@@ -38,7 +38,7 @@ def recorded(game: str, noops: list[int], horizon: int) -> tuple[Recording, list
 
 @pytest.fixture(scope="module")
 def breakout() -> Recording:
-    return with_progress(recorded("breakout", [0, 3, 30], horizon=250)[0])
+    return recorded("breakout", [0, 3, 30], horizon=250)[0]
 
 
 def trace_of(length: int = 3, **changes: object) -> Trace:
@@ -64,6 +64,8 @@ def test_a_replay_gives_recorded_length_and_return_in_any_number_of_lanes(breako
             len(trace) - trace.noops for trace in breakout.traces
         ]
         assert [replays[i].rewards.sum() for i in sorted(replays)] == [trace.score for trace in breakout.traces]
+        for i, trace in enumerate(breakout.traces):
+            np.testing.assert_array_equal(replays[i].progress, trace.progress)
 
 
 def test_a_no_op_start_is_part_of_the_actions(breakout: Recording) -> None:

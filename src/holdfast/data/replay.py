@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -60,12 +60,6 @@ class Lane:
             raise Mistake(
                 f"{self.name}: the return after step {self.step - 1} is {self.score}, recorded was {expected}"
             )
-
-
-def with_progress(recording: Recording) -> Recording:
-    """The same recording with the return after each block, which only a replay tells."""
-    progress = {replayed.episode: replayed.progress for replayed in replay(recording)}
-    return replace(recording, traces=[replace(trace, progress=progress[i]) for i, trace in enumerate(recording.traces)])
 
 
 def new_frames(episode: int, steps: int) -> np.ndarray:

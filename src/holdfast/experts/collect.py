@@ -24,6 +24,7 @@ class Take:
         self.noops, self.score, self.complete = noops, 0, False
         self._actions = bytearray()
         self._checksums: list[int] = []
+        self._progress: list[int] = []  # the return after each block
 
     def __len__(self) -> int:
         return len(self._actions)
@@ -32,17 +33,20 @@ class Take:
         """Notes the frame, and returns the action that the emulator gets in answer to it."""
         if len(self) % BLOCK == 0:
             self._checksums.append(0)
+            self._progress.append(0)
         self._checksums[-1] = zlib.crc32(frame.data, self._checksums[-1])
         self._actions.append(action if len(self) >= self.noops else 0)
         return self._actions[-1]
 
     def receive(self, reward: int, ended: bool) -> None:
         self.score += reward
+        self._progress[-1] = self.score
         self.complete = ended
 
     def trace(self) -> Trace:
         actions = np.frombuffer(bytes(self._actions), np.uint8)
-        return Trace(actions, np.array(self._checksums, np.uint32), self.score, min(self.noops, len(actions)))
+        checksums, progress = np.array(self._checksums, np.uint32), np.array(self._progress, np.int32)
+        return Trace(actions, checksums, self.score, min(self.noops, len(actions)), progress)
 
 
 def all_complete(takes: Sequence[Take]) -> bool:
