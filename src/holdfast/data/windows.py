@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -157,6 +158,10 @@ class Steps:
     def _observed(self, index: Tensor) -> Tensor:
         if self.stack == 1:
             return self.observations[index]
+        if index.is_cuda and find_spec("triton"):
+            from holdfast.data.kernels import stacks
+
+            return stacks(self.observations, index, self.timesteps[index], self.stack)
         back = torch.arange(self.stack - 1, -1, -1, device=index.device)
         there = back <= self.timesteps[index][..., None]  # (R, K, stack): an episode's first stacks are part empty
         frames = self.observations[index[..., None] - back * there]

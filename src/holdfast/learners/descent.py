@@ -90,6 +90,8 @@ class Descent:
         self.model, self.config, self.addition = model, config, addition
         self.parameters = trainable(model)
         self.device = next(iter(self.parameters.values())).device
+        if config.precision == "bfloat16" and self.device.type == "cpu":  # some processors die of it
+            raise Mistake("bfloat16 is for a GPU: leave fit.precision at auto, or use --device cuda")
         self.optimiser = optimiser(self.parameters, config.weight_decay, config.clip)
 
     def step(self, batch: Batch, rate: float | Tensor) -> Tensor:

@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from holdfast.nets.norm import Norm
+
 
 class Attention(nn.Module):
     """Causal self-attention; with a mask, among the tokens the mask allows."""
@@ -27,7 +29,7 @@ class Block(nn.Module):
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.attention_norm, self.wide_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention_norm, self.wide_norm = (Norm(width, before_product=True) for _ in range(2))
         self.attention = Attention(width, heads, dropout)
         self.wide = nn.Sequential(
             nn.Linear(width, 4 * width, bias=False), nn.GELU(), nn.Linear(4 * width, width, bias=False)
@@ -44,7 +46,7 @@ class Trunk(nn.Module):
 
     def __init__(self, width: int, layers: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.first_norm, self.last_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.first_norm, self.last_norm = Norm(width), Norm(width, before_product=True)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(Block(width, heads, dropout) for _ in range(layers))
 

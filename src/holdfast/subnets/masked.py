@@ -1,5 +1,6 @@
 """A network seen through the mask of the task that is being learned: only scores and free weights can move."""
 
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -24,6 +25,25 @@ class StraightThrough(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (scores,) = ctx.saved_tensors
         return gradient * scores.sign(), None
+
+
+class OneLaunch(torch.autograd.Function):
+    """What `Masked.seen` says, by our own kernels."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, free: Tensor, scores: Tensor, frozen: Tensor, occupied: Tensor, mask: Tensor, dtype: torch.dtype
+    ) -> Tensor:
+        from holdfast.subnets.kernels import seen
+
+        ctx.save_for_backward(frozen, occupied, free, scores, mask)
+        return seen(frozen, occupied, free, mask, dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+        from holdfast.subnets.kernels import moved
+
+        return *moved(gradient, *ctx.saved_tensors), None, None, None, None
 
 
 class Masked(nn.Module):
@@ -69,10 +89,16 @@ class Masked(nn.Module):
         """All weights of the copy as this task sees them: the frozen ones where a task owns them, (P,)."""
         return torch.where(self.occupied, self.frozen, self.free)
 
+    def seen(self) -> Tensor:
+        """The weights that the task's network runs on, in the precision of its products, (P,)."""
+        kind = self.free.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else torch.float32
+        mask = self.mask()
+        if self.free.is_cuda and find_spec("triton"):
+            return OneLaunch.apply(self.free, self.scores, self.frozen, self.occupied, mask, dtype)
+        return (self.values() * StraightThrough.apply(self.scores, mask)).to(dtype)
+
     def loss(self, batch: Batch) -> Tensor:
         """What training makes small."""
-        effective = self.values() * StraightThrough.apply(self.scores, self.mask())
-        if torch.is_autocast_enabled(effective.device.type):  # all tensors in one cast, not each in its own
-            effective = effective.to(torch.get_autocast_dtype(effective.device.type))
-        tensors = self.layout.split(effective) | dict(zip(self.outside_names, self.outside, strict=True))
+        tensors = self.layout.split(self.seen()) | dict(zip(self.outside_names, self.outside, strict=True))
         return self.net.head.loss(functional_call(self.net, tensors, (batch,)), batch)

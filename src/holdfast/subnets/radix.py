@@ -8,7 +8,8 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 2048
-DIGITS = ((20, 2048), (10, 1024), (0, 1024))  # the 31 bits of a magnitude, from the top: shift, values of the digit
+DIGITS = ((23, 256), (15, 256), (7, 256), (0, 128))  # the 31 bits of a magnitude, from the top: shift, values
+MOST = 256  # values of a digit
 
 # A magnitude read as an integer has the order of the floats; entries that may not be selected read as -1.
 
@@ -27,14 +28,20 @@ def _keys(scores, feasible, start, length, BLOCK: tl.constexpr):  # type: ignore
 
 
 @triton.jit
-def _count(scores, feasible, blocks, prefixes, histogram, SHIFT: tl.constexpr, BINS: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _count(  # type: ignore[no-untyped-def]
+    scores,
+    feasible,
+    blocks,
+    prefixes,
+    histogram,
+    SHIFT: tl.constexpr,
+    BINS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ROOM: tl.constexpr,
+):
     """How often each value of a digit occurs among the keys of a tensor that begin with its prefix."""
     block = tl.program_id(0)
-    tensor, start, length = (
-        tl.load(blocks + 4 * block),
-        tl.load(blocks + 4 * block + 1),
-        tl.load(blocks + 4 * block + 2),
-    )
+    tensor, start, length = _place(blocks, block)
     keys = _keys(scores, feasible, start, length, BLOCK)
     fits = (keys >> SHIFT) // BINS == tl.load(prefixes + tensor)
     fits = fits & (keys >= 0)
@@ -42,16 +49,16 @@ def _count(scores, feasible, blocks, prefixes, histogram, SHIFT: tl.constexpr, B
     bins = tl.arange(0, BINS)
     counts = tl.histogram(digits, BINS)
     counts -= tl.where(bins == 0, BLOCK - tl.sum(fits.to(tl.int32), 0), 0)  # those that do not fit are no zeros
-    tl.atomic_add(histogram + tensor * 2048 + bins, counts, mask=counts > 0)
+    tl.atomic_add(histogram + tensor * ROOM + bins, counts, mask=counts > 0)
 
 
 @triton.jit
-def _descend(histogram, prefixes, wanted, BINS: tl.constexpr):  # type: ignore[no-untyped-def]
+def _descend(histogram, prefixes, wanted, BINS: tl.constexpr, ROOM: tl.constexpr):  # type: ignore[no-untyped-def]
     """The value of the digit that the k-th largest key has, and what k is among the keys that share it."""
     tensor = tl.program_id(0)
     bins = tl.arange(0, BINS)
-    counts = tl.load(histogram + tensor * 2048 + bins)
-    tl.store(histogram + tensor * 2048 + bins, tl.zeros_like(counts))
+    counts = tl.load(histogram + tensor * ROOM + bins)
+    tl.store(histogram + tensor * ROOM + bins, tl.zeros_like(counts))
     k = tl.load(wanted + tensor)
     enough = tl.cumsum(counts, 0, reverse=True) >= k
     digit = tl.max(tl.where(enough, bins, 0), 0)
@@ -63,11 +70,7 @@ def _descend(histogram, prefixes, wanted, BINS: tl.constexpr):  # type: ignore[n
 def _ties(scores, feasible, blocks, thresholds, ties, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     """How many keys of each block equal the k-th largest."""
     block = tl.program_id(0)
-    tensor, start, length = (
-        tl.load(blocks + 4 * block),
-        tl.load(blocks + 4 * block + 1),
-        tl.load(blocks + 4 * block + 2),
-    )
+    tensor, start, length = _place(blocks, block)
     same = _keys(scores, feasible, start, length, BLOCK) == tl.load(thresholds + tensor)
     tl.store(ties + block, tl.sum(same.to(tl.int32), 0))
 
@@ -76,11 +79,7 @@ def _ties(scores, feasible, blocks, thresholds, ties, BLOCK: tl.constexpr):  # t
 def _write(scores, feasible, blocks, thresholds, wanted, ties, mask, BLOCK: tl.constexpr, MOST: tl.constexpr):  # type: ignore[no-untyped-def]
     """The mask: all keys above the k-th largest, and of those equal to it the first, as many as are wanted."""
     block = tl.program_id(0)
-    tensor, start, length = (
-        tl.load(blocks + 4 * block),
-        tl.load(blocks + 4 * block + 1),
-        tl.load(blocks + 4 * block + 2),
-    )
+    tensor, start, length = _place(blocks, block)
     first = tl.load(blocks + 4 * block + 3)
     others = first + tl.arange(0, MOST)
     before = tl.sum(tl.load(ties + others, mask=others < block, other=0), 0)
@@ -107,7 +106,7 @@ class Radix:
         self.most = triton.next_power_of_2(max(-(-size // BLOCK) for size in sizes))
         self.counts = torch.tensor(counts, dtype=torch.int32, device=device)
         self.wanted, self.prefixes = self.counts.clone(), torch.zeros_like(self.counts)
-        self.histogram = torch.zeros(len(sizes), 2048, dtype=torch.int32, device=device)
+        self.histogram = torch.zeros(len(sizes), MOST, dtype=torch.int32, device=device)
         self.ties = torch.zeros(len(rows), dtype=torch.int32, device=device)
 
     def select(self, scores: Tensor, feasible: Tensor) -> Tensor:
@@ -117,8 +116,8 @@ class Radix:
         self.wanted.copy_(self.counts)
         self.prefixes.zero_()
         for shift, values in DIGITS:
-            _count[blocks](scores, feasible, self.blocks, self.prefixes, self.histogram, shift, values, BLOCK)
-            _descend[tensors](self.histogram, self.prefixes, self.wanted, values)
+            _count[blocks](scores, feasible, self.blocks, self.prefixes, self.histogram, shift, values, BLOCK, MOST)
+            _descend[tensors](self.histogram, self.prefixes, self.wanted, values, MOST)
         _ties[blocks](scores, feasible, self.blocks, self.prefixes, self.ties, BLOCK)
         _write[blocks](scores, feasible, self.blocks, self.prefixes, self.wanted, self.ties, mask, BLOCK, self.most)
         return mask

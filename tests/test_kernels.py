@@ -1,0 +1,106 @@
+"""The GPU's kernels, run by Triton's interpreter, say what the plain code says."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from holdfast.subnets.masked import StraightThrough
+from holdfast.subnets.selection import Selector, largest
+
+triton = pytest.importorskip("triton", reason="Triton has no wheel for this machine")
+
+
+def draw(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("free", [1.0, 0.6])
+def test_radix_selection_has_the_bits_of_the_reference(ties, free):
+    from holdfast.subnets.radix import Radix
+
+    sizes = [5000, 100, 1, 2048, 4097]
+    scores = (draw(sum(sizes)) * 3).round() / 3 if ties else draw(sum(sizes))
+    feasible = torch.rand(sum(sizes), generator=torch.Generator().manual_seed(1)) < free
+    counts = [int(0.33 * int(piece.sum())) for piece in feasible.split(sizes)]
+    magnitudes = scores.abs().masked_fill(~feasible, -1.0).split(sizes)
+    expected = torch.cat([largest(values, k) for values, k in zip(magnitudes, counts, strict=True)])
+    radix = Radix(sizes, counts, torch.device("cpu"))
+    for _ in range(2):  # what it leaves behind does not matter to the next time
+        assert torch.equal(radix.select(scores, feasible), expected)
+
+
+@pytest.mark.parametrize("width", [128, 100])
+def test_the_norm_and_its_gradients_are_torchs(width):
+    from holdfast.nets.kernels import norm_backward, norm_forward
+
+    tokens, weight, bias = (tensor.requires_grad_() for tensor in (draw(37, width), draw(width), draw(width, seed=1)))
+    expected = F.layer_norm(tokens, (width,), weight, bias, 1e-5)
+    gradient = draw(37, width, seed=2)
+    tokens_, weight_, bias_ = (tensor.detach() for tensor in (tokens, weight, bias))
+    out, means, scales = norm_forward(tokens_, weight_, bias_, 1e-5, torch.float32)
+    torch.testing.assert_close(out, expected)
+    found = norm_backward(gradient, tokens_, weight_, means, scales)
+    torch.testing.assert_close(found, torch.autograd.grad(expected, (tokens, weight, bias), gradient))
+
+
+def test_what_a_task_sees_and_its_gradients_have_the_bits_of_the_plain_code():
+    from holdfast.subnets.kernels import moved, seen
+
+    frozen, free, scores = draw(3000), draw(3000, seed=1).requires_grad_(), draw(3000, seed=2).requires_grad_()
+    occupied, mask = draw(3000, seed=3) > 0, draw(3000, seed=4) > 0.3
+    expected = torch.where(occupied, frozen, free) * StraightThrough.apply(scores, mask)
+    gradient = draw(3000, seed=5)
+    assert torch.equal(seen(frozen, occupied, free.detach(), mask, torch.float32), expected)
+    found = moved(gradient, frozen, occupied, free.detach(), scores.detach(), mask)
+    for ours, plain in zip(found, torch.autograd.grad(expected, (free, scores), gradient), strict=True):
+        assert torch.equal(ours, plain)
+
+
+def test_flat_adamw_is_torchs():
+    from holdfast.learners.kernels import adamw
+
+    parameter = torch.nn.Parameter(draw(3000))
+    flat, mean, square = parameter.detach().clone(), torch.zeros(3000), torch.zeros(3000)
+    optimiser = torch.optim.AdamW([parameter], 1e-2, (0.9, 0.999), 1e-8, 0.05)
+    for step in range(1, 11):
+        gradient = draw(3000, seed=step)
+        parameter.grad = gradient.clone()
+        torch.nn.utils.clip_grad_norm_([parameter], 0.7)
+        optimiser.step()
+        norm, rate, taken = gradient.norm(), torch.tensor(1e-2), torch.tensor(float(step))
+        adamw(flat, gradient, mean, square, rate, taken, norm, 0.7, 0.05, (0.9, 0.999), 1e-8)
+    torch.testing.assert_close(flat, parameter.detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_stacks_are_those_of_the_plain_code_and_black_before_the_first_frame():
+    from holdfast.data.kernels import stacks
+
+    frames = torch.randint(0, 255, (30, 12, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    timesteps = torch.cat([torch.arange(10), torch.arange(20)])
+    index = torch.tensor([[0, 1, 2], [9, 10, 13]])
+    found = stacks(frames, index, timesteps[index], 4)
+    assert torch.equal(found[0, 1, 2:], frames[:2])
+    assert not found[0, 1, :2].any()
+    assert not found[1, 1, :3].any()  # row 10 is an episode's first
+    assert torch.equal(found[1, 2], frames[10:14])
+
+
+def test_a_convolution_over_blocks_is_the_convolution():
+    from holdfast.nets.kernels import blocks
+
+    frames = torch.randint(0, 255, (3, 4, 12, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    kernel = draw(5, 4, 8, 8)
+    folded = kernel.view(5, 4, 2, 4, 2, 4).permute(0, 1, 3, 5, 2, 4).reshape(5, -1, 2, 2)
+    ours = F.conv2d(blocks(frames, 4, torch.float32).permute(0, 3, 1, 2), folded / 255)
+    torch.testing.assert_close(ours, F.conv2d(frames.float() / 255, kernel, stride=4), rtol=1e-4, atol=1e-4)
+
+
+def test_a_selector_that_looks_near_the_last_threshold_has_the_bits_of_the_reference():
+    sizes, counts = [400, 30], [130, 10]
+    selector, scores, feasible = Selector(sizes, counts), draw(430), torch.ones(430, dtype=torch.bool)
+    for step in range(30):
+        mask = selector.select(scores, feasible)
+        pieces = zip(scores.abs().split(sizes), counts, strict=True)
+        assert torch.equal(mask, torch.cat([largest(values, k) for values, k in pieces]))
+        scores = scores + draw(430, seed=step) * (1.0 if step == 15 else 0.01)  # once, all moves far
