@@ -8,7 +8,7 @@ from holdfast.data.normaliser import Normaliser
 from holdfast.data.windows import Batch, Windows
 from holdfast.errors import Mistake
 from holdfast.learners.learner import new_net
-from holdfast.nets.policy import Policy
+from holdfast.nets.policy import Fixed, Policy
 from holdfast.nets.transformer import NetConfig
 from holdfast.subnets.layout import Layout
 from holdfast.suites.interface import Continuous, Discrete, Interface
@@ -123,6 +123,23 @@ def test_only_actions_that_the_task_has_are_chosen():
     policy = policy_for(INTERFACES["continuous"])
     policy.reset(4)
     assert policy.act(np.zeros((4, 3), np.float32)).shape == (4, 2)
+
+
+@pytest.mark.parametrize("kind", INTERFACES)
+def test_fixed_shapes_act_as_growing_ones_do_also_when_the_context_rolls(kind):
+    interface, rng = INTERFACES[kind], np.random.default_rng(0)
+    growing, fixed = policy_for(interface), policy_for(interface)
+    growing.reset(3)
+    fixed.reset(3)
+    fixed.context = Fixed(fixed, 3)
+    for _ in range(2 * CONFIG.context + 1):
+        observations = rng.integers(0, 255, (3, *interface.observation)).astype(
+            np.uint8 if len(interface.observation) == 3 else np.float32
+        )
+        rewards = rng.random(3)
+        np.testing.assert_allclose(
+            growing.act(observations, rewards), fixed.act(observations, rewards), rtol=1e-4, atol=1e-5
+        )
 
 
 def test_doubles_are_observations_too():

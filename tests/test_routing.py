@@ -131,7 +131,7 @@ def test_action_affinity_is_measured_under_the_sources_normaliser():
     learner = tiny_learner("affinity-a", suite, routing__batches=1, routing__windows=50)
     learner.learn(suite.tasks[0])
     source, task = learner.policy(suite.names[0]), suite.tasks[1]
-    probe = TaskProbe(task, learner.config, learner.seed, 256, "cpu")
+    probe = TaskProbe(task, source.net, learner.config, learner.seed, 256, "cpu")
 
     def loss(normaliser):
         windows = windows_of(task.dataset, normaliser, task.interface.actions.active, learner.config, "cpu")
@@ -142,6 +142,20 @@ def test_action_affinity_is_measured_under_the_sources_normaliser():
     own = task.interface.normaliser(task.dataset)
     assert learner.route(task).candidates[0].distance == pytest.approx(loss(source.normaliser), rel=1e-6)
     assert loss(own) != pytest.approx(loss(source.normaliser), rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["toy", "toy-continuous"])
+def test_many_learned_tasks_are_compared_in_one_pass_as_each_would_be_alone(kind):
+    suite = tiny_suite(kind, 4)
+    learner = tiny_learner("affinity-h", suite, routing__max_copies=2)
+    for task in suite.tasks[:3]:
+        learner.learn(task)
+    together = learner.route(suite.tasks[3]).candidates
+    names = list(learner.learned)
+    for name, found in zip(names, together, strict=True):
+        learner.learned = [name]
+        alone = learner.route(suite.tasks[3]).candidates[0]
+        assert alone.parts == pytest.approx(found.parts, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["affinity-l", "tsn-replaykl"])

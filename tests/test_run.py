@@ -114,6 +114,17 @@ def test_a_reopened_run_acts_as_it_did(tmp_path):
         )
 
 
+@pytest.mark.parametrize(("lanes", "episodes"), [(4, 10), (20, 7), (1, 3)])
+def test_two_groups_in_turn_play_the_episodes_that_one_plays(lanes, episodes):
+    found = tiny_suite()
+    learner = tiny_learner("naive", found)
+    learner.learn(found.tasks[0])
+    policy, protocol = learner.policy(found.names[0]), Protocol(episodes=episodes, lanes=lanes)
+    together = evaluate(policy, found.tasks[0], protocol)
+    assert len(together.returns) == episodes
+    assert evaluate(policy, found.tasks[0], protocol, groups=2) == together
+
+
 def test_identical_episodes_are_counted_once():
     found = tiny_suite()
     learner = tiny_learner("naive", found)

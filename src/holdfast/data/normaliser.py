@@ -31,6 +31,10 @@ class Normaliser:
         """Leaves observations as they are: pixels, or the publication's dense baselines."""
         return cls(torch.zeros(()), torch.ones(()))
 
+    def to(self, device: str | torch.device) -> "Normaliser":
+        """The same on a device."""
+        return Normaliser(self.shift.to(device), self.scale.to(device))
+
     def __call__(self, observations: Tensor) -> Tensor:
         if self.scale.ndim == 0:  # pixels stay bytes until they are encoded
             return observations.float() if observations.is_floating_point() else observations

@@ -1,8 +1,8 @@
 """Playing: a policy in a task's environments, all episodes of a protocol in lock-step."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from holdfast.nets.policy import Policy
 from holdfast.suites.environments import Environments, Protocol
 from holdfast.suites.task import Task
+
+Played = tuple[list[float], list[int], list[bool], list[bytes]]  # returns, lengths, successes, hashes of all observed
 
 
 @dataclass(frozen=True)
@@ -27,21 +29,39 @@ class Evaluation:
         return float(np.mean(self.returns))
 
 
-def evaluate(policy: Policy, task: Task, protocol: Protocol) -> Evaluation:
-    """Plays every episode of the protocol to its end."""
-    environments = task.environments(protocol)
+def evaluate(policy: Policy, task: Task, protocol: Protocol, groups: int | None = None) -> Evaluation:
+    """Plays every episode of the protocol to its end; of two groups one acts while the other is simulated."""
+    groups = groups or (2 if policy.device.type == "cuda" else 1)
+    lanes = -(-min(protocol.lanes, protocol.episodes) // groups)
+    share = replace(protocol, lanes=lanes)
+    tables = [(policy.apart(), task.environments(share)) for _ in range(groups)]
+    played: list[Played] = []
     try:
-        rounds = [play(policy, environments, seeds) for seeds in protocol.rounds]
+        for first in range(0, len(share.rounds), groups):
+            rounds = zip(tables, share.rounds[first : first + groups], strict=False)
+            played += side_by_side([play(mine, environments, seeds) for (mine, environments), seeds in rounds])
     finally:
-        environments.close()
-    returns, lengths, successes, stories = (list(chain(*column)) for column in zip(*rounds, strict=True))
+        for _, environments in tables:
+            environments.close()
+    returns, lengths, successes, stories = (list(chain(*column)) for column in zip(*played, strict=True))
     return Evaluation(returns, lengths, successes, len(set(stories)))
 
 
-def play(
-    policy: Policy, environments: Environments, seeds: Sequence[int]
-) -> tuple[list[float], list[int], list[bool], list[bytes]]:
-    """Returns, lengths, successes and a hash of everything observed and done, of one episode per seed."""
+def side_by_side(plays: Sequence[Generator[None, None, Played]]) -> list[Played]:
+    """Carries these on in turn to their ends, and returns what each had in the end."""
+    results: dict[int, Played] = {}
+    while len(results) < len(plays):
+        for number, playing in enumerate(plays):
+            if number not in results:
+                try:
+                    next(playing)
+                except StopIteration as end:
+                    results[number] = end.value
+    return [results[number] for number in range(len(plays))]
+
+
+def play(policy: Policy, environments: Environments, seeds: Sequence[int]) -> Generator[None, None, Played]:
+    """One episode per seed; pauses whenever it would wait for the simulators."""
     count = len(seeds)
     observations = environments.reset(seeds)
     policy.reset(count)
@@ -50,9 +70,11 @@ def play(
     stories = [hashlib.sha256() for _ in seeds]
     while live.any():
         actions = policy.act(observations, rewards)
+        environments.begin(actions)
         for lane in np.flatnonzero(live):
             stories[lane].update(observations[lane].tobytes() + np.asarray(actions[lane]).tobytes())
-        step = environments.step(actions)
+        yield
+        step = environments.finish()
         rewards = np.where(live, step.rewards, 0.0)
         totals, lengths = totals + rewards, lengths + live
         successes |= live & step.succeeded

@@ -44,15 +44,17 @@ class SparseConfig(LearnerConfig):
 class TaskProbe(Probe):
     """A task that is about to be learned."""
 
-    def __init__(self, task: Task, config: LearnerConfig, seed: int, memory: int, device: str) -> None:
-        self.task, self.config, self.device = task, config, device
+    def __init__(
+        self, task: Task, net: DecisionTransformer, config: LearnerConfig, seed: int, memory: int, device: str
+    ) -> None:
+        self.task, self.net, self.config, self.device = task, net.eval().to(device), config, device
         self.seed = derive(seed, "probe", task.name)
         rows = numpy_stream(self.seed, "memory").permutation(task.dataset.steps)[:memory]
         self.observations = torch.as_tensor(stacked(task.dataset, rows))
 
-    def windows(self, normaliser: Normaliser) -> Windows:
+    def windows(self) -> Windows:
         active = self.task.interface.actions.active
-        return windows_of(self.task.dataset, normaliser, active, self.config, self.device)
+        return windows_of(self.task.dataset, Normaliser.identity(), active, self.config, self.device)
 
 
 class Sparse(Learner):
@@ -96,9 +98,8 @@ class Sparse(Learner):
         affinity = self.config.routing
         if affinity is None:
             return only_copy(task.name, first=not self.learned)
-        probe = TaskProbe(task, self.config, self.seed, affinity.memory, self.device)
-        sources = [Learned(name, self.task_copy(name), self.policy(name), self.kept[name]) for name in self.learned]
-        candidates, threshold = affinity.candidates(probe, sources)
+        sources = [self._source(name) for name in self.learned]
+        candidates, threshold = affinity.candidates(self._probe(task, affinity.memory), sources)
         return route(task.name, candidates, threshold, self.copies, affinity.max_copies)
 
     def _copy_for(self, decision: Route) -> Copy:
@@ -112,10 +113,16 @@ class Sparse(Learner):
 
     def _keep(self, task: Task) -> dict[str, Tensor]:
         affinity = self.config.routing
-        if affinity is None:
-            return {}
-        probe = TaskProbe(task, self.config, self.seed, affinity.memory, self.device)
-        return affinity.keep(self._policy(task.name, task), probe.observations)
+        return affinity.keep(self._probe(task, affinity.memory), self._source(task.name)) if affinity else {}
+
+    def _probe(self, task: Task, memory: int) -> TaskProbe:
+        net = new_net(self.config.net, self.suite.interface, self.seed)
+        return TaskProbe(task, net, self.config, self.seed, memory, self.device)
+
+    def _source(self, name: str) -> Learned:
+        found = self.subnetworks[name]
+        tensors = effective(self.model_copies[found.copy], found, self.layout)
+        return Learned(name, found.copy, tensors, found.normaliser, self.kept.get(name, {}))
 
     def inside(self, copy: int) -> dict[str, Subnetwork]:
         """The subnetworks in a copy, in the order they were learned."""

@@ -63,7 +63,8 @@ class ContinuousHead(Head):
 
     def act(self, predictions: Tensor, actions: Actions) -> Tensor:
         assert isinstance(actions, Continuous)
-        return predictions * actions.active.to(predictions.device)  # padding is zero, as in the data
+        own = torch.arange(actions.width, device=predictions.device) < actions.dimension
+        return predictions * own  # padding is zero, as in the data
 
 
 def head(actions: Actions, width: int) -> Head:

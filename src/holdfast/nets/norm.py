@@ -20,7 +20,7 @@ class Norm(nn.Module):
         self.before_product = before_product  # then what comes out may have the precision of products
 
     def forward(self, tokens: Tensor) -> Tensor:
-        if not (tokens.is_cuda and TRITON):
+        if not (tokens.is_cuda and TRITON and torch.is_grad_enabled()):
             return F.layer_norm(tokens, self.weight.shape, self.weight, self.bias, EPSILON)
         half = self.before_product and torch.is_autocast_enabled("cuda")
         dtype = torch.get_autocast_dtype("cuda") if half else torch.float32

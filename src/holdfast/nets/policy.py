@@ -1,5 +1,7 @@
 """A trained network as something that acts: greedy, with a rolling context, many episodes at once."""
 
+import logging
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from holdfast.errors import Mistake
 from holdfast.nets.transformer import DecisionTransformer
 from holdfast.suites.interface import Interface
 
+log = logging.getLogger(__name__)
+
 
 class Policy:
     """Acts in one task; `reset`, then `act` once a step with the reward that the last action earned."""
@@ -20,48 +24,145 @@ class Policy:
     ) -> None:
         self.net, self.normaliser, self.interface = net.eval(), normaliser, interface
         self.target, self.return_scale = target, return_scale
-        self.single, self.steps = True, -1  # -1: not reset yet
+        self.single = True
+        self.context: Context | Fixed | None = None  # none: not reset yet
 
     @property
     def device(self) -> torch.device:
         """Where the network is."""
         return self.net.embed_return.weight.device
 
+    def apart(self) -> "Policy":
+        """The same policy, for other episodes that are stepped beside this one's."""
+        return Policy(self.net, self.normaliser, self.interface, self.target, self.return_scale)
+
     def reset(self, count: int | None = None) -> None:
         """Starts one episode, or `count` episodes that are stepped together."""
         if count is not None and count < 1:
             raise Mistake(f"a policy acts in at least one episode, got {count}")
-        self.single, self.steps = count is None, 0
-        rows, config = count or 1, self.net.config
-        # The context is kept as tokens, not as observations: an observation is encoded once.
-        self.tokens = torch.zeros(rows, 3 * config.context, config.width, device=self.device)
-        self.remaining = torch.full((rows,), self.target, dtype=torch.float64, device=self.device)
+        self.single = count is None
+        if isinstance(self.context, Fixed) and self.context.rows == (count or 1):
+            self.context.begin()
+        else:
+            self.context = context_of(self, count or 1)
 
     @torch.no_grad()
     def act(self, observation: Any, reward: Any = 0.0) -> Any:
         """The action for this observation; for several episodes, (N, *obs) and (N,) in, (N, ...) out."""
-        if self.steps < 0:
+        if self.context is None:
             raise Mistake("a policy must be reset before it acts")
-        observations = torch.as_tensor(np.asarray(observation), device=self.device)
+        observations = torch.as_tensor(np.asarray(observation))
         observations = observations[None] if self.single else observations
-        expected = (len(self.tokens), *self.interface.observation)
+        expected = (self.context.rows, *self.interface.observation)
         if tuple(observations.shape) != expected:
             raise Mistake(f"the policy expects observations of shape {expected}, got {tuple(observations.shape)}")
-        self.remaining -= torch.as_tensor(np.asarray(reward, dtype=np.float64), device=self.device)
-        actions = self.interface.actions.own(self._next(observations).cpu().numpy())
+        rewards = torch.as_tensor(np.asarray(reward, dtype=np.float64))
+        actions = self.interface.actions.own(self.context.act(observations, rewards).cpu().numpy())
         return actions[0] if self.single else actions
 
-    def _next(self, observations: Tensor) -> Tensor:
-        net, context = self.net, self.net.config.context
-        if self.steps >= context:
+
+class Context:
+    """What the network still sees of some episodes, kept as tokens: an observation is encoded once."""
+
+    def __init__(self, policy: Policy, rows: int) -> None:
+        self.policy, self.rows = policy, rows
+        config, device = policy.net.config, policy.device
+        self.normaliser = policy.normaliser.to(device)
+        self.tokens = torch.zeros(rows, 3 * config.context, config.width, device=device)
+        self.remaining = torch.full((rows,), policy.target, dtype=torch.float64, device=device)
+        self.step = torch.zeros(1, dtype=torch.int64, device=device)
+        self.steps = 0
+
+    def act(self, observations: Tensor, rewards: Tensor) -> Tensor:
+        """The next action of every episode; only as many tokens are computed as there are."""
+        net = self.policy.net
+        length, device = net.config.context, self.policy.device
+        self.remaining -= rewards.to(device)
+        if self.steps >= length:
             self.tokens = self.tokens.roll(-3, dims=1)
-        at = 3 * min(self.steps, context - 1)
-        when = net.timestep(torch.tensor(self.steps, device=self.device))
-        returns = (self.remaining / self.return_scale).float()[:, None]
-        self.tokens[:, at] = net.embed_return(returns) + when
-        self.tokens[:, at + 1] = net.encoder(self.normaliser(observations)) + when
-        predictions = net.head(net.trunk(self.tokens[:, : at + 2])[:, -1])
-        actions = net.head.act(predictions, self.interface.actions)
+        at = 3 * min(self.steps, length - 1)
+        returns, states, when = self.embedded(observations.to(device))
+        self.tokens[:, at], self.tokens[:, at + 1] = returns, states
+        actions = self.chosen(net.trunk(self.tokens[:, : at + 2])[:, -1])
         self.tokens[:, at + 2] = net.head.embed(actions) + when
+        self.step += 1
         self.steps += 1
         return actions
+
+    def embedded(self, observations: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The tokens of return and state, (N, D) each, and the code of the present step."""
+        net, when = self.policy.net, self.policy.net.timestep(self.step)  # (1, D)
+        returns = (self.remaining / self.policy.return_scale).float()[:, None]
+        return net.embed_return(returns) + when, net.encoder(self.normaliser(observations)) + when, when
+
+    def chosen(self, hidden: Tensor) -> Tensor:
+        """The greedy actions at these state tokens."""
+        head = self.policy.net.head
+        return head.act(head(hidden), self.policy.interface.actions)
+
+
+class Fixed:
+    """The same with shapes that are fixed, for a GPU's graph: all tokens are computed, and the present ones read."""
+
+    def __init__(self, policy: Policy, rows: int) -> None:
+        self.policy, self.rows, self.context = policy, rows, Context(policy, rows)
+        device, shape = policy.device, policy.interface.observation
+        dtype = torch.uint8 if len(shape) == 3 else torch.float32
+        self.observations = torch.zeros(rows, *shape, dtype=dtype, device=device)
+        self.rewards = torch.zeros(rows, dtype=torch.float64, device=device)
+        self.replay = self.captured() if device.type == "cuda" else self.advance
+        self.begin()
+
+    def captured(self) -> Callable[[], Tensor]:
+        """A step as one launch."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.no_grad(), torch.cuda.stream(side):
+            for _ in range(3):
+                self.advance()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(graph):
+            actions = self.advance()
+
+        def replay() -> Tensor:
+            graph.replay()
+            return actions
+
+        return replay
+
+    def begin(self) -> None:
+        """Other episodes, from their first step."""
+        self.context.tokens.zero_()
+        self.context.remaining.fill_(self.policy.target)
+        self.context.step.zero_()
+
+    def act(self, observations: Tensor, rewards: Tensor) -> Tensor:
+        """The next action of every episode."""
+        self.observations.copy_(observations)
+        self.rewards.copy_(rewards)
+        return self.replay()
+
+    def advance(self) -> Tensor:
+        """One step, whichever it is."""
+        context, net = self.context, self.policy.net
+        length, tokens = net.config.context, context.tokens
+        tokens.copy_(torch.where(context.step >= length, tokens.roll(-3, dims=1), tokens))
+        context.remaining.sub_(self.rewards)
+        at = 3 * context.step.clamp(max=length - 1)  # (1,)
+        returns, states, when = context.embedded(self.observations)
+        tokens.index_copy_(1, torch.cat([at, at + 1]), torch.stack([returns, states], dim=1))
+        actions = context.chosen(net.trunk(tokens).index_select(1, at + 1)[:, 0])
+        tokens.index_copy_(1, at + 2, (net.head.embed(actions) + when)[:, None])
+        context.step.add_(1)
+        return actions
+
+
+def context_of(policy: Policy, rows: int) -> Context | Fixed:
+    """The fastest there is for where the network is."""
+    if policy.device.type == "cuda":
+        try:
+            return Fixed(policy, rows)
+        except RuntimeError as problem:
+            log.warning("acting cannot be captured here (%s) and is done step by step", problem)
+    return Context(policy, rows)

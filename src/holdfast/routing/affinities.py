@@ -1,29 +1,35 @@
 """How near a new task is to a learned one: by actions, by latents, by both, or by observations."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.func import functional_call, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.windows import Windows
 from holdfast.errors import Mistake
-from holdfast.nets.policy import Policy
+from holdfast.nets.transformer import DecisionTransformer
 from holdfast.routing.route import Candidate
 
 SMALLEST_VARIANCE = 1e-6
+AT_ONCE = 8  # learned tasks in one pass
+
+Seen = Callable[[Mapping[str, Tensor], Normaliser], Tensor]  # of one learned task's parameters and normaliser
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A learned task: its policy, which is its copy under its mask with its normaliser, and what was kept of it."""
+    """A learned task: its copy under its mask, its normaliser, and what was kept of it."""
 
     task: str
     copy: int
-    policy: Policy
+    parameters: Mapping[str, Tensor]
+    normaliser: Normaliser
     kept: Mapping[str, Tensor]
 
 
@@ -31,11 +37,12 @@ class Probe(ABC):
     """What can be asked about the new task."""
 
     seed: int
+    net: DecisionTransformer  # whose parameters learned tasks have values for
     observations: Tensor  # (M, *obs) the routing memory, as recorded
 
     @abstractmethod
-    def windows(self, normaliser: Normaliser) -> Windows:
-        """The new task's windows, its observations scaled as another task scales them."""
+    def windows(self) -> Windows:
+        """The new task's windows, their observations as recorded."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +65,12 @@ class Affinity(ABC):
             raise Mistake(f"routing.max_copies must be at least 1, got {self.max_copies}")
 
     @abstractmethod
-    def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
+    def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
         """What of a task just learned is needed to compare later tasks with it."""
 
     @abstractmethod
-    def parts(self, probe: Probe, learned: Learned) -> dict[str, float]:
-        """The scores of one candidate, by name."""
+    def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
+        """The scores of all candidates, by name."""
 
     def distances(self, parts: Sequence[Mapping[str, float]]) -> tuple[list[float], float]:
         """One distance per candidate, and the threshold for them."""
@@ -71,10 +78,13 @@ class Affinity(ABC):
 
     def candidates(self, probe: Probe, learned: Sequence[Learned]) -> tuple[list[Candidate], float]:
         """All learned tasks with their distances to the new one, and the threshold."""
-        parts = [self.parts(probe, source) for source in learned]
-        distances, threshold = self.distances(parts) if parts else ([], self.threshold)
+        if not learned:
+            return [], self.threshold
+        scores = self.parts(probe, learned)
+        parts = [dict(zip(scores, row, strict=True)) for row in zip(*scores.values(), strict=True)]
+        distances, threshold = self.distances(parts)
         rows = zip(learned, distances, parts, strict=True)
-        return [Candidate(source.task, source.copy, far, scores) for source, far, scores in rows], threshold
+        return [Candidate(source.task, source.copy, far, part) for source, far, part in rows], threshold
 
 
 @dataclass(frozen=True)
@@ -90,22 +100,22 @@ class ActionAffinity(Affinity):
         super().__post_init__()
         check_sample(self.batches, self.windows)
 
-    def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
+    def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
         return {}
 
-    def parts(self, probe: Probe, learned: Learned) -> dict[str, float]:
-        return {"action": action_distance(probe, learned, self.batches, self.windows)}
+    def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
+        return {"action": action_distances(probe, learned, self.batches, self.windows)}
 
 
 @dataclass(frozen=True)
 class LatentAffinity(Affinity):
     """How differently the learned task's encoder sees the two tasks' observations (section 3.4.2)."""
 
-    def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
-        return latent_statistics(policy, observations)
+    def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
+        return latent_statistics(probe, [learned])[0]
 
-    def parts(self, probe: Probe, learned: Learned) -> dict[str, float]:
-        return {"latent": latent_distance(probe, learned)}
+    def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
+        return {"latent": latent_distances(probe, learned)}
 
 
 @dataclass(frozen=True)
@@ -135,12 +145,12 @@ class HybridAffinity(Affinity):
         if not min(self.action_threshold, self.latent_threshold) > 0:
             raise Mistake("routing.action_threshold and routing.latent_threshold must be over 0")
 
-    def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
-        return latent_statistics(policy, observations)
+    def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
+        return latent_statistics(probe, [learned])[0]
 
-    def parts(self, probe: Probe, learned: Learned) -> dict[str, float]:
-        action = action_distance(probe, learned, self.batches, self.windows)
-        return {"action": action, "latent": latent_distance(probe, learned)}
+    def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
+        actions = action_distances(probe, learned, self.batches, self.windows)
+        return {"action": actions, "latent": latent_distances(probe, learned)}
 
     def distances(self, parts: Sequence[Mapping[str, float]]) -> tuple[list[float], float]:
         actions, latents = ([scores[name] for scores in parts] for name in ("action", "latent"))
@@ -155,11 +165,11 @@ class HybridAffinity(Affinity):
 class ReplayAffinity(Affinity):
     """How differently the observations themselves are distributed, whatever the policy does with them (section 3.5)."""
 
-    def keep(self, policy: Policy, observations: Tensor) -> dict[str, Tensor]:
-        return {"observations": observations}
+    def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
+        return {"observations": probe.observations}
 
-    def parts(self, probe: Probe, learned: Learned) -> dict[str, float]:
-        return {"replay": replay_distance(learned.kept["observations"], probe.observations)}
+    def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
+        return {"replay": [replay_distance(source.kept["observations"], probe.observations) for source in learned]}
 
 
 def check_sample(batches: int, windows: int) -> None:
@@ -169,26 +179,59 @@ def check_sample(batches: int, windows: int) -> None:
 
 
 @torch.no_grad()
-def action_distance(probe: Probe, learned: Learned, batches: int, count: int) -> float:
-    """The learned policy's loss on the new task's windows, under the learned task's normaliser."""
-    windows = probe.windows(learned.policy.normaliser)
-    rng = numpy_stream(probe.seed, "action affinity")
-    losses = [learned.policy.net.loss(windows.sample(count, rng)) for _ in range(batches)]
-    return float(torch.stack(losses).mean())
+def of_each(
+    probe: Probe, learned: Sequence[Learned], seen: Callable[[Mapping[str, Tensor], Normaliser], Tensor]
+) -> Tensor:
+    """What a function of parameters and normaliser gives for every learned task, many of them in one pass."""
+    names, device = learned[0].parameters, next(probe.net.parameters()).device
+    parameters = {name: torch.stack([source.parameters[name] for source in learned]).to(device) for name in names}
+    shifts, scales = (
+        torch.stack([getattr(source.normaliser, part) for source in learned]).to(device) for part in ("shift", "scale")
+    )
+
+    def one(values: dict[str, Tensor], shift: Tensor, scale: Tensor) -> Tensor:
+        return seen(values, Normaliser(shift, scale))
+
+    with sdpa_kernel(SDPBackend.MATH):  # the others know nothing of several networks at once
+        return vmap(one, chunk_size=AT_ONCE)(parameters, shifts, scales)
 
 
-@torch.no_grad()
-def latent_statistics(policy: Policy, observations: Tensor) -> dict[str, Tensor]:
-    """Mean and variance of every latent dimension over these observations."""
-    latents = policy.net.encoder(policy.normaliser(observations.to(policy.device))).double()
-    variance = latents.var(dim=0, unbiased=False).clamp(min=SMALLEST_VARIANCE)
-    return {"mean": latents.mean(dim=0).cpu(), "variance": variance.cpu()}
+def action_distances(probe: Probe, learned: Sequence[Learned], batches: int, count: int) -> list[float]:
+    """Each learned policy's loss on the new task's windows, under the learned task's normaliser."""
+    windows, rng = probe.windows(), numpy_stream(probe.seed, "action affinity")
+    drawn = [windows.sample(count, rng) for _ in range(batches)]
+
+    def loss(parameters: Mapping[str, Tensor], normaliser: Normaliser) -> Tensor:
+        scaled = [replace(batch, observations=normaliser(batch.observations)) for batch in drawn]
+        losses = [
+            probe.net.head.loss(functional_call(probe.net, dict(parameters), (batch,)), batch) for batch in scaled
+        ]
+        return torch.stack(losses).mean()
+
+    return of_each(probe, learned, loss).tolist()
 
 
-def latent_distance(probe: Probe, learned: Learned) -> float:
-    """The new task's latents under the learned task's encoder, against those kept of the learned task."""
-    new = latent_statistics(learned.policy, probe.observations)
-    return symmetric_kl(new["mean"], new["variance"], learned.kept["mean"], learned.kept["variance"])
+def latent_statistics(probe: Probe, learned: Sequence[Learned]) -> list[dict[str, Tensor]]:
+    """Mean and variance of every latent dimension over the new task's observations, as each learned task sees them."""
+    observations = probe.observations.to(next(probe.net.parameters()).device)
+
+    def latents(parameters: Mapping[str, Tensor], normaliser: Normaliser) -> Tensor:
+        encoder = {
+            name.removeprefix("encoder."): value for name, value in parameters.items() if name.startswith("encoder.")
+        }
+        return functional_call(probe.net.encoder, encoder, (normaliser(observations),)).double()
+
+    seen = of_each(probe, learned, latents)  # (C, M, D)
+    variances = seen.var(dim=1, unbiased=False).clamp(min=SMALLEST_VARIANCE).cpu()
+    return [
+        {"mean": mean, "variance": variance} for mean, variance in zip(seen.mean(dim=1).cpu(), variances, strict=True)
+    ]
+
+
+def latent_distances(probe: Probe, learned: Sequence[Learned]) -> list[float]:
+    """The new task's latents under each learned task's encoder, against those kept of the learned task."""
+    pairs = zip(latent_statistics(probe, learned), learned, strict=True)
+    return [symmetric_kl(new["mean"], new["variance"], old.kept["mean"], old.kept["variance"]) for new, old in pairs]
 
 
 def symmetric_kl(mean: Tensor, variance: Tensor, other_mean: Tensor, other_variance: Tensor) -> float:

@@ -31,19 +31,26 @@ class Arcade(Environments):
         noops = [seed % (self.start.noops + 1) for seed in seeds]  # seeds that count up all start differently
         self.steps, self.ended, self.owed = 0, np.zeros(len(seeds), bool), np.zeros(len(seeds))
         for step in range(max(noops)):
-            self.owed += self._play(np.zeros(len(seeds), int), np.array(noops) > step)
+            self._send(np.zeros(len(seeds), int), np.array(noops) > step)
+            self.owed += self._receive()
         return self._seen()
 
-    def step(self, actions: np.ndarray) -> Step:
-        rewards = self._play(actions, ~self.ended) + self.owed  # what the no-ops earned is paid with the first step
+    def begin(self, actions: np.ndarray) -> None:
+        self._send(actions, ~self.ended)
+
+    def finish(self) -> Step:
+        rewards = self._receive() + self.owed  # what the no-ops earned is paid with the first step
         self.steps, self.owed = self.steps + 1, np.zeros_like(self.owed)
         return Step(self._seen(), rewards, self.ended.copy(), np.zeros_like(self.ended))
 
-    def _play(self, actions: np.ndarray, playing: np.ndarray) -> np.ndarray:
-        lanes, rewards = np.flatnonzero(playing), np.zeros(len(playing))
-        for lane in lanes:
+    def _send(self, actions: np.ndarray, playing: np.ndarray) -> None:
+        self.playing = np.flatnonzero(playing)
+        for lane in self.playing:
             self.emulators[lane].send(int(actions[lane]))
-        for lane in lanes:
+
+    def _receive(self) -> np.ndarray:
+        rewards = np.zeros(len(self.ended))
+        for lane in self.playing:
             rewards[lane], self.ended[lane] = self.emulators[lane].receive()
         return rewards
 

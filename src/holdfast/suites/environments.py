@@ -56,8 +56,17 @@ class Environments(ABC):
         """Starts an episode per seed, (N, *obs)."""
 
     @abstractmethod
+    def begin(self, actions: np.ndarray) -> None:
+        """Begins one step of every episode that has not ended; simulators that can work on their own do."""
+
+    @abstractmethod
+    def finish(self) -> Step:
+        """What the step that was begun gives."""
+
     def step(self, actions: np.ndarray) -> Step:
-        """One step of every episode that has not ended."""
+        """Begins a step and waits for it."""
+        self.begin(actions)
+        return self.finish()
 
     def close(self) -> None:  # noqa: B027  most simulators need no farewell
         """Gives back what the simulators hold."""
@@ -74,7 +83,11 @@ class InTurn(Environments):
         self.last = Step(np.stack(starts), *(np.zeros(len(starts), dtype) for dtype in (float, bool, bool)))
         return self.last.observations
 
-    def step(self, actions: np.ndarray) -> Step:
+    def begin(self, actions: np.ndarray) -> None:
+        self.actions = actions
+
+    def finish(self) -> Step:
+        actions = self.actions
         observations, rewards = self.last.observations.copy(), np.zeros(len(actions))
         ended, succeeded = self.last.ended.copy(), self.last.succeeded.copy()
         for i in np.flatnonzero(~self.last.ended):

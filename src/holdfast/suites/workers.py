@@ -31,19 +31,26 @@ class Workers(Environments):
             self.processes.append(process)
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
-        return np.concatenate(self._ask("reset", list(seeds)))
+        self._send("reset", list(seeds))
+        return np.concatenate(self._answers())
 
-    def step(self, actions: np.ndarray) -> Step:
-        parts = self._ask("step", actions)
-        return Step(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    def begin(self, actions: np.ndarray) -> None:
+        self._send("step", actions)
 
-    def _ask(self, what: str, values: Any) -> list[Any]:
-        """Sends every process its share, and gathers the answers of those that had one."""
+    def finish(self) -> Step:
+        return Step(*(np.concatenate(column) for column in zip(*self._answers(), strict=True)))
+
+    def _send(self, what: str, values: Any) -> None:
+        """Gives every process its share."""
         shares = [values[first:end] for first, end in zip(self.bounds, self.bounds[1:], strict=False)]
-        busy = [(pipe, share) for pipe, share in zip(self.pipes, shares, strict=True) if len(share)]
-        for pipe, share in busy:
-            pipe.send((what, share))
-        return [self._answer(pipe) for pipe, _ in busy]
+        self.busy = [pipe for pipe, share in zip(self.pipes, shares, strict=True) if len(share)]
+        for pipe, share in zip(self.pipes, shares, strict=True):
+            if len(share):
+                pipe.send((what, share))
+
+    def _answers(self) -> list[Any]:
+        """The answers of those that had a share."""
+        return [self._answer(pipe) for pipe in self.busy]
 
     def _answer(self, pipe: Connection) -> Any:
         try:
