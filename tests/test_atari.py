@@ -1,5 +1,6 @@
 """Atari-5: data and games show the same to the bit, an episode is a function of its seed, Minari's data fits in."""
 
+import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,11 +20,12 @@ from holdfast.data.screens import resized
 from holdfast.data.traces import Emulator, Origin, Recording, cut, load
 from holdfast.errors import MissingData, Mistake
 from holdfast.experts.supply import suite
-from holdfast.learners import configure
+from holdfast.learners import LEARNERS, configure
 from holdfast.suites.arcade import Arcade
 from holdfast.suites.atari import BUDGETS, FIVE, PROTOCOLS, STARTS, games
 from holdfast.suites.environments import Environments, Protocol
 from holdfast.suites.recordings import SHIPPED
+from tests.tiny import SPARSE
 
 RECORDED = sorted(SHIPPED.glob("*.npz.xz"))
 
@@ -188,6 +190,17 @@ def test_the_commands_build_check_and_list_replays(capsys: pytest.CaptureFixture
     main(["data", "check", *words, "--replays", "2"])
     main(["data", "list"])
     assert "boxing-expert-10-100" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_learner_runs_on_games_from_the_command_line(learner: str, tmp_path: Path) -> None:
+    """With 4 actions and with 18; the default order has all five games."""
+    order = [] if learner == "affinity-l" else ["--order", "Breakout", "Alien"]
+    words = ["--suite", "atari5", "--learner", learner, *order, "--budget", "smoke", "--no-tensorboard"]
+    main(["run", *words, "--out", str(tmp_path)])
+    matrix = json.loads((tmp_path / "matrix.json").read_text())
+    assert matrix["tasks"] == (order[1:] or [game.task for game in FIVE])
+    assert matrix["metrics"]["AvgF"] == 0.0 or learner not in SPARSE
 
 
 def test_unknown_data_and_protocols_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

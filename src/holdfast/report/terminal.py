@@ -48,8 +48,9 @@ def measures(normalised: float | None, gap: float | None, forgotten: float | Non
 
 def matrix_table(matrix: Matrix, data_returns: Mapping[str, float], row: Row | None) -> Table:
     """Mean returns after each task; a result that was carried over, since nothing changed, is dim."""
-    episodes = matrix.protocol["episodes"]
-    table = Table(title=f"{matrix.learner} on {matrix.suite}, seed {matrix.seed}: mean return of {episodes} episodes")
+    count = matrix.protocol["episodes"]
+    episodes = "1 episode" if count == 1 else f"{count} episodes"
+    table = Table(title=f"{matrix.learner} on {matrix.suite}, seed {matrix.seed}: mean return of {episodes}")
     table.add_column("after learning")
     for task in matrix.tasks:
         table.add_column(task, justify="right")
