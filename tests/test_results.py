@@ -55,6 +55,21 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path):
     assert labels == [*ewc, "affinity-a tau=0.35", "affinity-a tau=0.45"]
 
 
+def test_behind_the_expert_is_measured_start_by_start(tmp_path):
+    a_run(tmp_path, "a", "tsn-core", 0, [-1.0, -3.0])
+    starts = {"returns": {task: [-0.5, -2.5] for task in TASKS}, "successes": {task: [True, False] for task in TASKS}}
+    write_json(tmp_path / "expert.json", starts)
+    text = table(tmp_path)
+    assert cells(text, "the expert, same starts")[2:5] == ["-1.500<br>50 %"] * 3
+    assert "0.500 [0.500, 0.500]" in cells(text, "tsn-core")  # at every start, so whichever starts are drawn
+
+
+def test_a_published_row_stands_once_under_the_settings_it_is_for(tmp_path):
+    for name, strength in (("a", 50.0), ("b", 100.0)):
+        a_run(tmp_path, name, "ewc", 0, [-2.0, -2.0], strength=strength)
+    assert table(tmp_path).count("published: ewc") == 1
+
+
 def test_a_summary_by_hand(tmp_path):
     for seed, value in enumerate((-1.0, -3.0)):
         a_run(tmp_path, str(seed), "tsn-core", seed, [value, value])

@@ -4,12 +4,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.report.groups import Group, Result, group, read
 from holdfast.report.published import main_rows, published_at
 from holdfast.report.summary import Estimate, Summary, summarise
+from holdfast.runs.files import read_json
 
 Cells = dict[str, str]  # by column
+EXPERT = "expert.json"  # beside the runs, what experts/starts.py writes
 
 
 def table(root: Path) -> str:
@@ -17,9 +22,13 @@ def table(root: Path) -> str:
     results = read(root)
     groups, suite = group(results), results[0].plan["suite"]
     tasks = list(results[0].plan["order"])
-    rows = [_data_row(results, tasks), *(row for found in groups for row in _rows(suite, found, _seeds(results)))]
+    expert = read_json(root / EXPERT) if (root / EXPERT).exists() else None
+    rows = [_data_row(results, tasks)]
+    if expert and results[0].matrix:
+        rows.append(_expert_row(expert, results[0].matrix))
+    rows += _all_rows(suite, groups, _seeds(results), expert)
     rows += _missing_rows(suite, groups)
-    columns = ["learner", "seeds", *tasks, "NormAvg", "AvgGap", "AvgF", "copies", "MB", "episodes"]
+    columns = ["learner", "seeds", *tasks, "NormAvg", "AvgGap", "behind the expert", "AvgF", "copies", "MB", "episodes"]
     used = [column for column in columns if any(column in row for row in rows)]
     return "\n".join([*markdown(used, rows), "", *_sources(groups)])
 
@@ -47,12 +56,32 @@ def _data_row(results: Sequence[Result], tasks: Sequence[str]) -> Cells:
     return {"learner": "the data itself", **row, **shares, "AvgGap": number(avg_gap(means, targets))}
 
 
-def _rows(suite: str, found: Group, seeds: Sequence[int]) -> list[Cells]:
-    ours = {"learner": found.label, "seeds": _seeds_cell(found, seeds)}
-    if found.matrices:
-        ours |= _cells(summarise(found.matrices))
-    row = published_at(suite, found.learner, found.routing)
-    return [ours] if row is None else [ours, _published_row(row)]
+def _expert_row(expert: Mapping[str, Any], matrix: Matrix) -> Cells:
+    """What the expert that made the data earns from the starts that learners are evaluated from."""
+    means = [float(np.mean(expert["returns"][task])) for task in matrix.tasks]
+    rates = [f"{100 * np.mean(expert['successes'][task]):.3g} %" for task in matrix.tasks]
+    rows = zip(matrix.tasks, means, rates, strict=True)
+    cells = {task: f"{number(mean)}<br>{rate}" for task, mean, rate in rows}
+    gap = number(avg_gap(means, matrix.targets))
+    return {"learner": "the expert, same starts", **cells, "AvgGap": gap, "behind the expert": "0"}
+
+
+def _all_rows(
+    suite: str, groups: Sequence[Group], seeds: Sequence[int], expert: Mapping[str, Any] | None
+) -> list[Cells]:
+    """Ours, and under the last of those that it is for, the published row."""
+    rows = []
+    above = [published_at(suite, found.learner, found.routing) for found in groups]
+    for found, row, following in zip(groups, above, [*above[1:], None], strict=True):
+        rows.append(_our_row(found, seeds, expert))
+        if row is not None and row != following:
+            rows.append(_published_row(row))
+    return rows
+
+
+def _our_row(found: Group, seeds: Sequence[int], expert: Mapping[str, Any] | None) -> Cells:
+    cells = {"learner": found.label, "seeds": _seeds_cell(found, seeds)}
+    return cells | (_cells(summarise(found.matrices, expert["returns"] if expert else None)) if found.matrices else {})
 
 
 def _seeds_cell(found: Group, seeds: Sequence[int]) -> str:
@@ -69,6 +98,7 @@ def _cells(summary: Summary) -> Cells:
         **{task: _task_cell(summary, task) for task in summary.returns},
         **shares,
         "AvgGap": estimate(summary.gap),
+        **({"behind the expert": estimate(summary.behind)} if summary.behind else {}),
         "AvgF": number(summary.forgotten),
         "copies": str(most) if fewest == most else f"{fewest} to {most}",
         "MB": f"{summary.bytes / 1e6:.2f}",

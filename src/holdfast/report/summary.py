@@ -1,6 +1,6 @@
 """What a group of runs amounts to, and how sure that is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,14 +26,15 @@ class Summary:
     success: dict[str, Estimate]  # by task; all episodes of all runs together
     normalised: Estimate | None  # NormAvg
     gap: Estimate  # AvgGap
+    behind: Estimate | None  # by how much the expert's mean return is better, start by start, over all tasks
     forgotten: float  # AvgF
     copies: tuple[int, int]  # the fewest and the most
     bytes: float
     episodes: int  # distinct ones of a task in a run, at least
 
 
-def summarise(matrices: Sequence[Matrix]) -> Summary:
-    """The summary of complete runs of one suite in one order."""
+def summarise(matrices: Sequence[Matrix], expert: Mapping[str, Sequence[float]] | None = None) -> Summary:
+    """The summary of complete runs of one suite in one order; `expert` is what it earned from the same starts."""
     tasks, targets = matrices[0].tasks, matrices[0].targets
     drawn = resample([matrix.final for matrix in matrices])
     metrics = [matrix.metrics() for matrix in matrices]
@@ -49,11 +50,24 @@ def summarise(matrices: Sequence[Matrix]) -> Summary:
         success=_success(matrices),
         normalised=None if None in shares else sure(shares, over_tasks(norm_avg, targets)),
         gap=sure([found["AvgGap"] for found in metrics], over_tasks(avg_gap, targets)),
+        behind=_behind(matrices, expert) if expert else None,
         forgotten=float(np.mean([found["AvgF"] for found in metrics])),
         copies=(min(matrix.copies for matrix in matrices), max(matrix.copies for matrix in matrices)),
         bytes=float(np.mean([matrix.bytes["total"] for matrix in matrices])),
         episodes=episodes,
     )
+
+
+def _behind(matrices: Sequence[Matrix], expert: Mapping[str, Sequence[float]]) -> Estimate | None:
+    """Differences start by start, so that the luck of the starts cancels; none where the starts are others."""
+    if any(len(expert[task]) != len(matrix.final[i]) for matrix in matrices for i, task in enumerate(matrix.tasks)):
+        return None
+    runs = [
+        [np.subtract(expert[task], returns).tolist() for task, returns in zip(matrix.tasks, matrix.final, strict=True)]
+        for matrix in matrices
+    ]
+    mean = float(np.mean([[np.mean(task) for task in run] for run in runs]))
+    return Estimate(mean, interval(resample(runs), lambda means: means.mean(axis=-1)))
 
 
 def _success(matrices: Sequence[Matrix]) -> dict[str, Estimate]:

@@ -1,0 +1,44 @@
+"""What Panda's experts earn from the very starts that learners are evaluated from.
+
+python -m holdfast.experts.starts --episodes 100 --out results/panda3/expert.json
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import tyro
+
+from holdfast.experts.demonstrate import EXPERTS, play
+from holdfast.suites.environments import Protocol
+from holdfast.suites.panda import ARMS, make
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which starts, and where to."""
+
+    out: Path
+    """A JSON file with every episode's return and success."""
+    episodes: int = 100
+    """Per task, from the first seed of an evaluation on."""
+
+
+def main() -> None:
+    """Plays and writes."""
+    config = tyro.cli(Config, description=__doc__)
+    protocol = Protocol(episodes=config.episodes)
+    returns, successes = {}, {}
+    for arm in ARMS.values():
+        environment, expert = make(arm.environment), EXPERTS[arm.task]()
+        played = [play(environment, expert, seed) for seed in protocol.seeds]
+        returns[arm.task] = [float(recorded.rewards.sum()) for recorded, _ in played]
+        successes[arm.task] = [succeeded for _, succeeded in played]
+        environment.close()
+    config.out.parent.mkdir(parents=True, exist_ok=True)
+    record = {"protocol": asdict(protocol), "returns": returns, "successes": successes}
+    config.out.write_text(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    main()
