@@ -1,127 +1,197 @@
-"""How fast the pieces are on this machine: ratios taken in one run, each side timed in turn with the other."""
+"""How fast the pieces are on this machine: ratios taken in one run, both sides timed in turn, and floors."""
 
 import argparse
 import json
 import platform
+import resource
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.data.episodes import Dataset, Episode
-from holdfast.data.normaliser import Normaliser
-from holdfast.data.windows import Windows
-from holdfast.learners.learner import new_net
-from holdfast.nets.policy import Policy
-from holdfast.nets.transformer import DecisionTransformer, NetConfig
-from holdfast.subnets.claim import SubnetConfig, begin
-from holdfast.subnets.copies import Copy
-from holdfast.subnets.layout import Layout
+from benchmarks.shapes import ATARI, PANDA, Shape
+from holdfast.evaluation.rollouts import play, side_by_side
+from holdfast.learners.captured import Captured
+from holdfast.learners.descent import Descent, FitConfig
+from holdfast.learners.fit import OneByOne, stride_of
 from holdfast.subnets.masked import Masked
-from holdfast.subnets.selection import largest
-from holdfast.suites.interface import Continuous, Interface
+from holdfast.suites.environments import Protocol
 
-PANDA = Interface((26,), Continuous(4, 4), 50)  # the shapes of the publication's continuous benchmark
-NET = NetConfig(heads=1, dropout=0.0)
-BATCH, MEAN_LENGTH = 128, 8
+STRETCH = 10  # steps that are timed together
 
 
-def panda_like(episodes: int = 2_000) -> Dataset:
-    """Short episodes of random numbers in the shapes of Panda."""
-    rng = np.random.default_rng(0)
+@dataclass(frozen=True)
+class Row:
+    """A measurement, what it is held against, and the least it could take."""
 
-    def episode() -> Episode:
-        steps = int(np.clip(rng.geometric(1 / MEAN_LENGTH), 1, 50))
-        observations = rng.normal(size=(steps, 26)).astype(np.float32)
-        return Episode(observations, rng.uniform(-1, 1, (steps, 4)).astype(np.float32), rng.normal(size=steps))
+    what: str
+    ms: float
+    against: str = ""
+    against_ms: float = 0.0
+    per: float = 1.0  # how many of ours make one of the others
+    floor_ms: float = 0.0
+    floor: str = ""  # what the floor counts
 
-    return Dataset.of(episode() for _ in range(episodes))
-
-
-def windows(dataset: Dataset, packed: bool, device: str) -> Windows:
-    """The dataset as training reads it."""
-    active = PANDA.actions.active
-    options: dict[str, Any] = {"context": NET.context, "return_scale": 1.0, "sampling": "windows", "packed": packed}
-    return Windows(dataset, Normaliser.fit(dataset), active, device=device, **options)
-
-
-def masked(net: DecisionTransformer) -> Masked:
-    """A first task's network at the publication's keep ratio."""
-    layout = Layout.of(net, ("timestep",))
-    weights = layout.join(dict(net.named_parameters()))
-    copy = Copy(weights, torch.zeros(layout.total, dtype=torch.bool), {})
-    return begin(SubnetConfig(keep=0.33), net, layout, copy, [], None, 1, torch.Generator().manual_seed(0))
+    @property
+    def ratio(self) -> float:
+        """Ours over the other's."""
+        return self.ms / self.against_ms / self.per if self.against_ms else 0.0
 
 
-def training_step(model: torch.nn.Module, source: Windows) -> Callable[[], None]:
-    """One step of `fit`."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(parameters, 1e-4, fused=True)
-    rng = np.random.default_rng(0)
+class Machine:
+    """What this machine can do at most, as measured here."""
 
-    def step() -> None:
-        optimiser.zero_grad()
-        model.loss(source.sample(BATCH, rng)).backward()  # type: ignore[operator]
-        torch.nn.utils.clip_grad_norm_(parameters, 0.25)
-        optimiser.step()
+    def __init__(self, device: str) -> None:
+        self.device = device
+        dtype = torch.bfloat16 if device == "cuda" else torch.float32
+        size = 8192 if device == "cuda" else 1024
+        a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+        self.flops = 2 * size**3 / (clock(lambda: a @ b, device) * 1e-3)
+        block = torch.zeros(2**28 if device == "cuda" else 2**24, device=device)
+        self.bytes = 2 * block.nbytes / (clock(block.clone, device) * 1e-3)
 
-    return step
+    def ms(self, flops: float, moved: float) -> float:
+        """The time that so many operations and bytes take at least."""
+        return 1e3 * max(flops / self.flops, moved / self.bytes)
 
 
-def in_turn(first: Callable[[], Any], second: Callable[[], Any], rounds: int) -> tuple[float, float]:
-    """Median milliseconds of two things, timed alternately so that both meet the same machine."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for round_ in range(rounds + 2):
-        for work, found in zip((first, second), times, strict=True):
-            if torch.cuda.is_available():
+def clock(work: Callable[[], Any], device: str, rounds: int = 7) -> float:
+    """Median milliseconds."""
+    return in_turn([work], device, rounds)[0]
+
+
+def in_turn(works: list[Callable[[], Any]], device: str, rounds: int) -> list[float]:
+    """Median milliseconds of several things, timed alternately so that all meet the same machine."""
+    times: list[list[float]] = [[] for _ in works]
+    for number in range(rounds + 2):
+        for work, found in zip(works, times, strict=True):
+            if device == "cuda":
                 torch.cuda.synchronize()
             began = time.perf_counter()
             work()
-            if torch.cuda.is_available():
+            if device == "cuda":
                 torch.cuda.synchronize()
-            if round_ >= 2:  # the first two warm up
+            if number >= 2:  # the first two warm up
                 found.append(1e3 * (time.perf_counter() - began))
-    return median(times[0]), median(times[1])
+    return [median(found) for found in times]
 
 
-def acting(policy: Policy, count: int, steps: int = 20) -> Callable[[], None]:
-    """Some steps of an evaluation, the simulator left out."""
-    observations = np.zeros((count, 26), np.float32)
+def stepping(shape: Shape, device: str, masked: bool, packed: bool = True, captured: bool = True) -> Callable[[], None]:
+    """Some steps of training."""
+    config = FitConfig(steps=10**9, batch=shape.batch, log_every=STRETCH, captured=captured, clip=0.25)
+    model = shape.masked() if masked else shape.dense()
+    descent = Descent(model.to(device).train(), config, None)
+    stride = stride_of(descent, shape.windows(device, packed), seed=0)
+    assert isinstance(stride, Captured if captured and device == "cuda" else OneByOne)
+    done = 0
 
-    def act() -> None:
-        policy.reset(count)
-        for _ in range(steps):
-            policy.act(observations)
+    def stretch() -> None:
+        nonlocal done
+        float(stride.advance(range(done, done + STRETCH)))
+        done += STRETCH
 
-    return act
+    return stretch
 
 
-def measure(rounds: int, device: str) -> list[dict[str, Any]]:
-    """All rows: what, its milliseconds, what it is held against, and the ratio."""
-    dataset = panda_like()
-    packed, padded = windows(dataset, True, device), windows(dataset, False, device)
-    dense = new_net(NET, PANDA, 0).to(device)
-    sparse = masked(new_net(NET, PANDA, 0)).to(device)
-    rows = []
+def steps(shape: Shape, machine: Machine, rounds: int) -> list[Row]:
+    """Training."""
+    device = machine.device
+    works = [stepping(shape, device, True), stepping(shape, device, False), stepping(shape, device, True, packed=False)]
+    if device == "cuda":
+        works.append(stepping(shape, device, True, captured=False))
+    ours, dense, padded, *plain = (ms / STRETCH for ms in in_turn(works, device, rounds))
+    flops, moved = shape.cost(device)
+    floor = f"{flops / 1e9:.1f} GFLOP, {moved / 1e6:.0f} MB"
+    rows = [
+        Row(f"{shape.name} masked step", ours, "dense step", dense, 1, machine.ms(flops, moved), floor),
+        Row(f"{shape.name} packed masked step", ours, "padded", padded),
+    ]
+    return rows + [Row(f"{shape.name} captured masked step", ours, "one by one", one) for one in plain]
 
-    def row(what: str, against: str, first: Callable[[], Any], second: Callable[[], Any], per: float = 1.0) -> None:
-        ours, other = in_turn(first, second, rounds)
-        ratio = ours / other / per
-        rows.append({"what": what, "ms": ours, "against": against, "against_ms": other, "ratio": ratio})
 
-    row("masked step", "dense step", training_step(sparse, packed), training_step(dense, packed))
-    row("packed masked step", "padded masked step", training_step(sparse, packed), training_step(sparse, padded))
-    scores = torch.rand(400_000, device=device)
-    row("selection of 132,000 of 400,000", "torch.topk", lambda: largest(scores, 132_000), lambda: scores.topk(132_000))
-    policy = Policy(new_net(NET, PANDA, 0).to(device), Normaliser.identity(), PANDA, 0.0, 1.0)
-    row("20 episodes in lock-step, per episode", "one episode", acting(policy, 20), acting(policy, 1), per=20)
-    return rows
+def selection(shape: Shape, machine: Machine, rounds: int) -> Row:
+    """The masks of all tensors, against one torch.topk each."""
+    model = shape.masked().to(machine.device)
+    assert isinstance(model, Masked)
+    pieces, counts = model.scores.detach().abs().split(model.layout.sizes), model.selector.counts
+
+    def reference() -> None:
+        for values, k in zip(pieces, counts, strict=True):
+            values.topk(k)
+
+    ours, other = in_turn([model.mask, reference], machine.device, rounds)
+    moved = 6 * model.layout.total  # scores and what is feasible in, the mask out
+    return Row(f"{shape.name} selection", ours, "torch.topk", other, 1, machine.ms(0, moved), f"{moved / 1e6:.1f} MB")
+
+
+def acting(shape: Shape, machine: Machine, rounds: int) -> Row:
+    """Actions for twenty episodes at once, against one."""
+
+    def twenty_steps(count: int) -> Callable[[], None]:
+        policy, observations = shape.policy(machine.device), shape.observations(count)
+
+        def act() -> None:
+            policy.reset(count)
+            for _ in range(20):
+                policy.act(observations)
+
+        return act
+
+    many, one = (ms / 20 for ms in in_turn([twenty_steps(20), twenty_steps(1)], machine.device, rounds))
+    return Row(f"{shape.name} action, 20 episodes", many, "1 episode", one, 20)
+
+
+def routing(shape: Shape, machine: Machine, rounds: int) -> Row:
+    """The distances to eight learned tasks, against one."""
+    eight, one = in_turn([shape.routing(8, machine.device), shape.routing(1, machine.device)], machine.device, rounds)
+    return Row(f"{shape.name} routing, 8 candidates", eight, "1 candidate", one, 8)
+
+
+def playing(shape: Shape, machine: Machine) -> Row | None:
+    """An evaluation, against the simulators alone given the same number of steps."""
+    if find_spec(shape.simulator) is None:
+        return None
+    task, protocol = shape.task(), Protocol(episodes=20, lanes=20)
+    policy, environments = shape.policy(machine.device, task.interface), task.environments(protocol)
+    actions = task.interface.actions.own(shape.actions(20))
+
+    def alone() -> float:
+        environments.reset(protocol.seeds)
+        began = time.perf_counter()
+        for _ in range(shape.game):
+            environments.step(actions)
+        return 1e3 * (time.perf_counter() - began) / shape.game
+
+    def played() -> float:
+        began = time.perf_counter()
+        environments.reset(protocol.seeds)
+        ready = time.perf_counter() - began
+        ((_, lengths, _, _),) = side_by_side([play(policy, environments, protocol.seeds)])
+        return 1e3 * (time.perf_counter() - began - 2 * ready) / max(lengths)  # it resets once more
+
+    pairs = [(played(), alone()) for _ in range(3)]
+    environments.close()
+    ours, other = (median(column) for column in zip(*pairs, strict=True))
+    return Row(f"{shape.name} evaluation, step of 20 lanes", ours, "simulators alone", other)
+
+
+def measure(device: str, rounds: int) -> tuple[list[Row], dict[str, float]]:
+    """All rows, and what the machine can do."""
+    machine, rows = Machine(device), []
+    for shape in (PANDA, ATARI) if device == "cuda" else (PANDA,):
+        rows += [*steps(shape, machine, rounds), selection(shape, machine, rounds)]
+        rows += [acting(shape, machine, rounds), routing(shape, machine, rounds)]
+        rows += [row for row in [playing(shape, machine)] if row]
+    gpu = torch.cuda.max_memory_allocated() if device == "cuda" else 0
+    memory = {"peak_gpu_bytes": gpu, "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    return rows, {"flops_per_s": machine.flops, "bytes_per_s": machine.bytes, **memory}
 
 
 def main() -> None:
@@ -131,17 +201,23 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    rows = measure(arguments.rounds, device)
+    rows, limits = measure(device, arguments.rounds)
     name = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} threads"
-    table = Table("what", "ms", "against", "ms", "ratio", title=f"{device}, {name}")
+    table = Table("what", "ms", "against", "ms", "ratio", "floor ms", "floor counts", title=f"{device}, {name}")
     for row in rows:
-        table.add_row(
-            row["what"], f"{row['ms']:.2f}", row["against"], f"{row['against_ms']:.2f}", f"{row['ratio']:.3f}"
-        )
+        floor = f"{row.floor_ms:.3f}" if row.floor else ""
+        numbers = (f"{row.ms:.3f}", row.against, f"{row.against_ms:.3f}", f"{row.ratio:.3f}")
+        table.add_row(row.what, *numbers, floor, row.floor)
     Console().print(table)
+    Console().print(
+        f"peak memory {limits['peak_bytes'] / 1e9:.2f} GB, on the GPU {limits['peak_gpu_bytes'] / 1e9:.2f} GB"
+    )
     if arguments.json:
         machine = {"device": device, "name": name, "python": platform.python_version(), "torch": torch.__version__}
-        arguments.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+        found = [{**asdict(row), "ratio": row.ratio} for row in rows]
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        record = {"command": "python -m benchmarks.bench", "machine": machine, "limits": limits, "rows": found}
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

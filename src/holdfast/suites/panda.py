@@ -189,6 +189,7 @@ PAPER = {
     "fit.return_scale": 1000.0,
     "subnets.keep": 0.33,
     "ewc:over": "last",
+    "ewc:strength": 1e4,  # the best of 50 (published) to 1e7, see docs/results/panda3.md
     "si:strength": 0.5,
     "cumulative:capacity": 5_000,
     "affinity-a:routing.threshold": 0.45,
@@ -200,7 +201,7 @@ PAPER = {
 BUDGETS: dict[str, dict[str, Any]] = {
     "smoke": {"fit.steps": 20, "fit.batch": 16, "protocol.episodes": 4, "transitions": 300},
     "quick": {
-        "fit.steps": 1_500,
+        "fit.steps": 2_000,
         "fit.batch": 64,
         "net.dropout": 0.0,
         "fit.learning_rate": 1e-3,
