@@ -54,7 +54,7 @@ def draw_forgetting(axes: Axes, place: int, found: Group) -> None:
     """What was forgotten; exactly nothing is said in words."""
     forgotten = summarise(found.matrices).forgotten
     axes.barh(place, forgotten, color=OURS, height=0.55)
-    axes.text(forgotten + 0.15, place, f"{forgotten:.2f}" if forgotten else "0, exactly", va="center", fontsize=9)
+    axes.text(forgotten + 0.15, place, f"{forgotten:.2g}" if forgotten else "0, exactly", va="center", fontsize=9)
 
 
 def figure(root: Path) -> Figure:
