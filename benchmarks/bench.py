@@ -5,24 +5,26 @@ import json
 import platform
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.shapes import ATARI, PANDA, Shape
-from holdfast.evaluation.rollouts import play, side_by_side
+from holdfast.evaluation.rollouts import Played, side_by_side
 from holdfast.learners.captured import Captured
 from holdfast.learners.descent import Descent, FitConfig
 from holdfast.learners.fit import OneByOne, stride_of
+from holdfast.nets.policy import Policy
 from holdfast.subnets.masked import Masked
-from holdfast.suites.environments import Protocol
+from holdfast.suites.environments import Environments, Protocol
 
 STRETCH = 10  # steps that are timed together
 
@@ -155,31 +157,39 @@ def routing(shape: Shape, machine: Machine, rounds: int) -> Row:
 
 
 def playing(shape: Shape, machine: Machine) -> Row | None:
-    """An evaluation, against the simulators alone given the same number of steps."""
+    """Steps of an evaluation, as many as an episode has, against the same steps of the simulators alone."""
     if find_spec(shape.simulator) is None:
         return None
-    task, protocol = shape.task(), Protocol(episodes=20, lanes=20)
-    policy, environments = shape.policy(machine.device, task.interface), task.environments(protocol)
-    actions = task.interface.actions.own(shape.actions(20))
+    task, lanes, groups = shape.task(), 20, 2 if machine.device == "cuda" else 1
+    share = Protocol(episodes=lanes // groups, lanes=lanes // groups)
+    tables = [(shape.policy(machine.device, task.interface), task.environments(share)) for _ in range(groups)]
+    idle = task.interface.actions.own(shape.actions(lanes // groups))
 
-    def alone() -> float:
-        environments.reset(protocol.seeds)
-        began = time.perf_counter()
+    def some(policy: Policy, environments: Environments, acts: bool) -> Generator[None, None, Played]:
+        observations = environments.reset(share.seeds)
+        policy.reset(share.episodes)
+        yield
+        rewards = np.zeros(share.episodes)
         for _ in range(shape.game):
-            environments.step(actions)
+            environments.begin(policy.act(observations, rewards) if acts else idle)
+            yield
+            step = environments.finish()
+            observations, rewards = step.observations, step.rewards
+        return [], [], [], []
+
+    def per_step(acts: bool) -> float:
+        plays = [some(policy, environments, acts) for policy, environments in tables]
+        for play in plays:
+            next(play)  # up to the reset
+        began = time.perf_counter()
+        side_by_side(plays)
         return 1e3 * (time.perf_counter() - began) / shape.game
 
-    def played() -> float:
-        began = time.perf_counter()
-        environments.reset(protocol.seeds)
-        ready = time.perf_counter() - began
-        ((_, lengths, _, _),) = side_by_side([play(policy, environments, protocol.seeds)])
-        return 1e3 * (time.perf_counter() - began - 2 * ready) / max(lengths)  # it resets once more
-
-    pairs = [(played(), alone()) for _ in range(3)]
-    environments.close()
-    ours, other = (median(column) for column in zip(*pairs, strict=True))
-    return Row(f"{shape.name} evaluation, step of 20 lanes", ours, "simulators alone", other)
+    pairs = [(per_step(True), per_step(False)) for _ in range(7)][2:]  # the first two warm up
+    for _, environments in tables:
+        environments.close()
+    ours, alone = (median(column) for column in zip(*pairs, strict=True))
+    return Row(f"{shape.name} evaluation, step of 20 lanes", ours, "simulators alone", alone)
 
 
 def measure(device: str, rounds: int) -> tuple[list[Row], dict[str, float]]:
