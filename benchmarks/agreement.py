@@ -26,6 +26,10 @@ from holdfast.suites import suite
 Finding = tuple[str, float, float]  # what, how far apart, how far it may be
 
 
+class Stopped(Exception):
+    """A fit that was interrupted on purpose."""
+
+
 class Interrupted(Silent):
     """Keeps the first save and stops there; the second time it goes on."""
 
@@ -40,7 +44,7 @@ class Interrupted(Silent):
 
     def save(self, tensors: dict[str, Tensor]) -> None:
         self.saved = {name: tensor.clone() for name, tensor in tensors.items()}
-        raise KeyboardInterrupt
+        raise Stopped
 
 
 def apart(ours: Tensor, plain: Tensor) -> float:
@@ -66,7 +70,7 @@ def training(shape: Shape, device: str) -> list[Finding]:
         found.append((f"{name}: trained twice", apart(trained(shape, device, masked, config), first), 0.0))
         try:
             trained(shape, device, masked, config, recorder)
-        except KeyboardInterrupt:
+        except Stopped:
             resumed = trained(shape, device, masked, config, recorder)
         found.append((f"{name}: interrupted and resumed", apart(resumed, first), 0.0))
         exact = replace(config, precision="float32", steps=20, packed=False)

@@ -1,11 +1,13 @@
 """The GPU's kernels, run by Triton's interpreter, say what the plain code says."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
+from holdfast.nets.encoders import _channels_last
 from holdfast.subnets.masked import StraightThrough
-from holdfast.subnets.selection import Selector, largest
+from holdfast.subnets.selection import Selector, Threshold, largest
 
 triton = pytest.importorskip("triton", reason="Triton has no wheel for this machine")
 
@@ -94,6 +96,24 @@ def test_a_convolution_over_blocks_is_the_convolution():
     folded = kernel.view(5, 4, 2, 4, 2, 4).permute(0, 1, 3, 5, 2, 4).reshape(5, -1, 2, 2)
     ours = F.conv2d(blocks(frames, 4, torch.float32).permute(0, 3, 1, 2), folded / 255)
     torch.testing.assert_close(ours, F.conv2d(frames.float() / 255, kernel, stride=4), rtol=1e-4, atol=1e-4)
+
+
+def test_a_kernel_is_laid_out_channels_last_also_in_many_networks_at_once():
+    kernels = draw(3, 5, 4, 2, 2)
+    for found, kernel in zip(torch.func.vmap(_channels_last)(kernels), kernels, strict=True):
+        assert torch.equal(found, kernel)
+    assert _channels_last(kernels[0]).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_exactly_k_are_kept_where_the_bound_of_what_is_near_is_rounded_up():
+    threshold = Threshold(15)
+    reaches = np.arange(1, 1000, dtype=np.float32) * np.float32(1.1e-5)
+    last = np.float32(2)
+    threshold.last, threshold.reach = last, next(reach for reach in reaches if (last + reach) - last > reach)
+    at_the_bound = np.full(10, last + threshold.reach, np.float32)
+    near = last - np.arange(40, dtype=np.float32) * threshold.reach / 100
+    mask = threshold.mask(torch.from_numpy(np.concatenate([at_the_bound, near, np.ones(50, np.float32)])))
+    assert mask.nonzero().flatten().tolist() == list(range(15))
 
 
 def test_a_selector_that_looks_near_the_last_threshold_has_the_bits_of_the_reference():

@@ -30,7 +30,9 @@ def a_run(root: Path, name: str, learner: str, seed: int, returns: list[float] |
     config = {"config": {**plan, "config": {"routing": routing}}, "data_returns": dict.fromkeys(TASKS, -1.0)}
     write_json(root / name / "config.json", config)
     if returns is not None:
-        matrix = Matrix("panda3", learner, "paper", seed, "full", {"episodes": len(returns)}, TASKS, TARGETS)
+        matrix = Matrix(
+            "panda3", learner, "paper", seed, "full", {"episodes": len(returns), "first_seed": 7}, TASKS, TARGETS
+        )
         matrix.copies, matrix.bytes = 1 + seed, {"total": 2_000_000}
         for stage in range(3):
             for task in range(stage + 1):
@@ -57,11 +59,14 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path):
 
 def test_behind_the_expert_is_measured_start_by_start(tmp_path):
     a_run(tmp_path, "a", "tsn-core", 0, [-1.0, -3.0])
-    starts = {"returns": {task: [-0.5, -2.5] for task in TASKS}, "successes": {task: [True, False] for task in TASKS}}
+    returns, successes = (dict.fromkeys(TASKS, pair) for pair in ([-0.5, -2.5], [True, False]))
+    starts = {"protocol": {"episodes": 2, "first_seed": 7}, "returns": returns, "successes": successes}
     write_json(tmp_path / "expert.json", starts)
     text = table(tmp_path)
     assert cells(text, "the expert, same starts")[2:5] == ["-1.500<br>50 %"] * 3
     assert "0.500 [0.500, 0.500]" in cells(text, "tsn-core")  # at every start, so whichever starts are drawn
+    write_json(tmp_path / "expert.json", {**starts, "protocol": {"episodes": 2, "first_seed": 8}})
+    assert not any(cell.startswith("0.500") for cell in cells(table(tmp_path), "tsn-core"))  # other starts
 
 
 def test_a_published_row_stands_once_under_the_settings_it_is_for(tmp_path):

@@ -89,9 +89,9 @@ class Places:
 
     @classmethod
     def stack(cls, batches: Sequence["Places"], coarse: int) -> "Places":
-        """Several batches, padded to one number of rows; a multiple of `coarse`, unless all have the same."""
+        """Several batches, padded to one number of rows; a multiple of `coarse` where windows share rows."""
         rows = max(len(batch.index) for batch in batches)
-        if any(len(batch.index) < rows for batch in batches):
+        if any(batch.shared for batch in batches):
             rows = -(-rows // coarse) * coarse
         return cls(
             np.stack([_filled(batch.index, rows, 0) for batch in batches]),

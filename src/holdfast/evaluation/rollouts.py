@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -34,15 +35,12 @@ def evaluate(policy: Policy, task: Task, protocol: Protocol, groups: int | None 
     groups = groups or (2 if policy.device.type == "cuda" else 1)
     lanes = -(-min(protocol.lanes, protocol.episodes) // groups)
     share = replace(protocol, lanes=lanes)
-    tables = [(policy.apart(), task.environments(share)) for _ in range(groups)]
     played: list[Played] = []
-    try:
+    with ExitStack() as stack:
+        tables = [(policy.apart(), stack.enter_context(closing(task.environments(share)))) for _ in range(groups)]
         for first in range(0, len(share.rounds), groups):
             rounds = zip(tables, share.rounds[first : first + groups], strict=False)
             played += side_by_side([play(mine, environments, seeds) for (mine, environments), seeds in rounds])
-    finally:
-        for _, environments in tables:
-            environments.close()
     returns, lengths, successes, stories = (list(chain(*column)) for column in zip(*played, strict=True))
     return Evaluation(returns, lengths, successes, len(set(stories)))
 

@@ -63,7 +63,7 @@ class TorchAdamW:
             f"{key}/{name}": tensor
             for name, parameter in self.parameters.items()
             for key, tensor in self.adamw.state[parameter].items()
-        }
+        }  # a step for each parameter, since each adds to its own
 
 
 class FlatAdamW:

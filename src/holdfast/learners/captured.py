@@ -7,6 +7,7 @@ from torch import Tensor
 
 from holdfast.data.randomness import derive, numpy_stream
 from holdfast.data.windows import Places, Source
+from holdfast.errors import Mistake
 from holdfast.learners.descent import Descent
 
 WARM_UP = 3
@@ -83,15 +84,18 @@ class Captured:
         before = {name: tensor.clone() for name, tensor in self.descent.moving().items()}
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                table.row.zero_()
+                self._step(table)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.stream(side):
-                for _ in range(WARM_UP):
-                    table.row.zero_()
-                    self._step(table)
-            torch.cuda.current_stream().wait_stream(side)
-            graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self.pool):
                 self._step(table)
-        finally:
-            self.descent.put_back(before)
+        except RuntimeError as problem:
+            raise Mistake(
+                f"steps cannot be captured here ({problem}): --fit.no-captured takes them one by one"
+            ) from problem
+        self.descent.put_back(before)
         return graph

@@ -35,7 +35,7 @@ class FitConfig:
     sampling: Sampling = "episodes"
     """Windows are drawn uniformly over episodes and then over starts (episodes), or uniformly over all (windows)."""
     packed: bool = True
-    """Short windows share rows, so that padding is not computed; the loss is the same. Not with captured steps."""
+    """Short windows share rows, so that padding is not computed; the loss is the same."""
     precision: Precision = "auto"
     """Of products in the network while it trains: float32 on a CPU, bfloat16 on a GPU, where nothing else is said."""
     captured: bool = True
@@ -125,5 +125,8 @@ class Descent:
     @torch.no_grad()
     def put_back(self, tensors: dict[str, Tensor]) -> None:
         """Makes all that moves what it was."""
-        for name, tensor in self.moving().items():
+        moving = self.moving()
+        if not moving.keys() <= tensors.keys():
+            raise Mistake("this fit was begun on another kind of device: resume it there, or start again")
+        for name, tensor in moving.items():
             tensor.copy_(tensors[name])

@@ -1,6 +1,5 @@
 """The only gradient loop: every learner is what it adds to it."""
 
-import logging
 from math import isfinite
 from typing import Protocol
 
@@ -14,8 +13,6 @@ from holdfast.learners.captured import Captured
 from holdfast.learners.descent import Addition, Descent, FitConfig
 from holdfast.learners.recorder import Recorder
 
-log = logging.getLogger(__name__)
-
 
 def fit(
     model: nn.Module, source: Source, config: FitConfig, seed: int, recorder: Recorder, addition: Addition | None = None
@@ -27,7 +24,7 @@ def fit(
         stride = stride_of(descent, source, seed)
         done = 0
         if saved := recorder.resume():
-            done = int(saved.pop("done"))
+            done = int(saved["done"])
             descent.put_back(saved)
         while done < config.steps:
             end = min((done // config.log_every + 1) * config.log_every, config.steps)
@@ -69,9 +66,5 @@ class OneByOne:
 
 def stride_of(descent: Descent, source: Source, seed: int) -> Stride:
     """The fastest way to take steps here."""
-    if descent.config.captured and descent.device.type == "cuda":
-        try:
-            return Captured(descent, source, seed)
-        except RuntimeError as problem:
-            log.warning("steps cannot be captured here (%s) and are taken one by one", problem)
-    return OneByOne(descent, source, seed)
+    captured = descent.config.captured and descent.device.type == "cuda"
+    return (Captured if captured else OneByOne)(descent, source, seed)

@@ -60,7 +60,7 @@ class PixelEncoder(nn.Module):
 
 
 def _channels_last(kernel: Tensor) -> Tensor:
-    return kernel.contiguous(memory_format=torch.channels_last)
+    return kernel.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)  # by hand: vmap knows no memory formats
 
 
 def encoder(shape: tuple[int, ...], width: int) -> nn.Module:

@@ -1,6 +1,5 @@
 """A trained network as something that acts: greedy, with a rolling context, many episodes at once."""
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +11,6 @@ from holdfast.data.normaliser import Normaliser
 from holdfast.errors import Mistake
 from holdfast.nets.transformer import DecisionTransformer
 from holdfast.suites.interface import Interface
-
-log = logging.getLogger(__name__)
 
 
 class Policy:
@@ -41,7 +38,7 @@ class Policy:
         if count is not None and count < 1:
             raise Mistake(f"a policy acts in at least one episode, got {count}")
         self.single = count is None
-        if isinstance(self.context, Fixed) and self.context.rows == (count or 1):
+        if isinstance(self.context, Fixed) and self.context.serves(count or 1):
             self.context.begin()
         else:
             self.context = context_of(self, count or 1)
@@ -110,6 +107,7 @@ class Fixed:
         dtype = torch.uint8 if len(shape) == 3 else torch.float32
         self.observations = torch.zeros(rows, *shape, dtype=dtype, device=device)
         self.rewards = torch.zeros(rows, dtype=torch.float64, device=device)
+        self.places = [value.data_ptr() for value in policy.net.parameters()]
         self.replay = self.captured() if device.type == "cuda" else self.advance
         self.begin()
 
@@ -130,6 +128,10 @@ class Fixed:
             return actions
 
         return replay
+
+    def serves(self, rows: int) -> bool:
+        """Whether it is for so many episodes, and the network is still where it was captured."""
+        return self.rows == rows and self.places == [value.data_ptr() for value in self.policy.net.parameters()]
 
     def begin(self) -> None:
         """Other episodes, from their first step."""
@@ -160,9 +162,4 @@ class Fixed:
 
 def context_of(policy: Policy, rows: int) -> Context | Fixed:
     """The fastest there is for where the network is."""
-    if policy.device.type == "cuda":
-        try:
-            return Fixed(policy, rows)
-        except RuntimeError as problem:
-            log.warning("acting cannot be captured here (%s) and is done step by step", problem)
-    return Context(policy, rows)
+    return (Fixed if policy.device.type == "cuda" else Context)(policy, rows)

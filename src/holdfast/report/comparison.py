@@ -24,8 +24,9 @@ def table(root: Path) -> str:
     tasks = list(results[0].plan["order"])
     expert = read_json(root / EXPERT) if (root / EXPERT).exists() else None
     rows = [_data_row(results, tasks)]
-    if expert and results[0].matrix:
-        rows.append(_expert_row(expert, results[0].matrix))
+    played = next((one.matrix for one in results if one.matrix), None)
+    if expert and played:
+        rows.append(_expert_row(expert, played))
     rows += _all_rows(suite, groups, _seeds(results), expert)
     rows += _missing_rows(suite, groups)
     columns = ["learner", "seeds", *tasks, "NormAvg", "AvgGap", "behind the expert", "AvgF", "copies", "MB", "episodes"]
@@ -81,7 +82,7 @@ def _all_rows(
 
 def _our_row(found: Group, seeds: Sequence[int], expert: Mapping[str, Any] | None) -> Cells:
     cells = {"learner": found.label, "seeds": _seeds_cell(found, seeds)}
-    return cells | (_cells(summarise(found.matrices, expert["returns"] if expert else None)) if found.matrices else {})
+    return cells | (_cells(summarise(found.matrices, expert)) if found.matrices else {})
 
 
 def _seeds_cell(found: Group, seeds: Sequence[int]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Summary:
     episodes: int  # distinct ones of a task in a run, at least
 
 
-def summarise(matrices: Sequence[Matrix], expert: Mapping[str, Sequence[float]] | None = None) -> Summary:
+def summarise(matrices: Sequence[Matrix], expert: Mapping[str, Any] | None = None) -> Summary:
     """The summary of complete runs of one suite in one order; `expert` is what it earned from the same starts."""
     tasks, targets = matrices[0].tasks, matrices[0].targets
     drawn = resample([matrix.final for matrix in matrices])
@@ -58,12 +59,14 @@ def summarise(matrices: Sequence[Matrix], expert: Mapping[str, Sequence[float]] 
     )
 
 
-def _behind(matrices: Sequence[Matrix], expert: Mapping[str, Sequence[float]]) -> Estimate | None:
+def _behind(matrices: Sequence[Matrix], expert: Mapping[str, Any]) -> Estimate | None:
     """Differences start by start, so that the luck of the starts cancels; none where the starts are others."""
-    if any(len(expert[task]) != len(matrix.final[i]) for matrix in matrices for i, task in enumerate(matrix.tasks)):
+    starts = ("first_seed", "episodes")
+    if any(matrix.protocol.get(name) != expert["protocol"][name] for matrix in matrices for name in starts):
         return None
+    own = expert["returns"]
     runs = [
-        [np.subtract(expert[task], returns).tolist() for task, returns in zip(matrix.tasks, matrix.final, strict=True)]
+        [np.subtract(own[task], returns).tolist() for task, returns in zip(matrix.tasks, matrix.final, strict=True)]
         for matrix in matrices
     ]
     mean = float(np.mean([[np.mean(task) for task in run] for run in runs]))

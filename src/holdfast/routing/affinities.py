@@ -179,12 +179,18 @@ def check_sample(batches: int, windows: int) -> None:
 
 
 @torch.no_grad()
-def of_each(
-    probe: Probe, learned: Sequence[Learned], seen: Callable[[Mapping[str, Tensor], Normaliser], Tensor]
-) -> Tensor:
-    """What a function of parameters and normaliser gives for every learned task, many of them in one pass."""
-    names, device = learned[0].parameters, next(probe.net.parameters()).device
-    parameters = {name: torch.stack([source.parameters[name] for source in learned]).to(device) for name in names}
+def of_each(probe: Probe, learned: Sequence[Learned], seen: Seen) -> Tensor:
+    """What a function of parameters and normaliser gives for every learned task, some of them in one pass."""
+    with sdpa_kernel(SDPBackend.MATH):  # the others know nothing of several networks at once
+        some = [learned[first : first + AT_ONCE] for first in range(0, len(learned), AT_ONCE)]
+        return torch.cat([_of_some(probe, sources, seen) for sources in some])
+
+
+def _of_some(probe: Probe, learned: Sequence[Learned], seen: Seen) -> Tensor:
+    device = next(probe.net.parameters()).device
+    parameters = {
+        name: torch.stack([source.parameters[name] for source in learned]).to(device) for name in learned[0].parameters
+    }
     shifts, scales = (
         torch.stack([getattr(source.normaliser, part) for source in learned]).to(device) for part in ("shift", "scale")
     )
@@ -192,8 +198,7 @@ def of_each(
     def one(values: dict[str, Tensor], shift: Tensor, scale: Tensor) -> Tensor:
         return seen(values, Normaliser(shift, scale))
 
-    with sdpa_kernel(SDPBackend.MATH):  # the others know nothing of several networks at once
-        return vmap(one, chunk_size=AT_ONCE)(parameters, shifts, scales)
+    return vmap(one)(parameters, shifts, scales)
 
 
 def action_distances(probe: Probe, learned: Sequence[Learned], batches: int, count: int) -> list[float]:

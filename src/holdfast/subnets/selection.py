@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from importlib.util import find_spec
 from math import ceil
 
 import numpy as np
@@ -44,6 +45,9 @@ class Selector:
         return torch.cat([threshold.mask(values) for values, threshold in pieces])
 
     def _select_on_gpu(self, scores: Tensor, feasible: Tensor) -> Tensor:
+        if find_spec("triton") is None:
+            pieces = zip(scores.abs().masked_fill(~feasible, -1.0).split(self.sizes), self.counts, strict=True)
+            return torch.cat([largest(values, k) for values, k in pieces])
         if not hasattr(self, "radix"):
             from holdfast.subnets.radix import Radix
 
@@ -74,7 +78,8 @@ class Threshold:
 
     def _near(self, array: np.ndarray) -> np.float32 | None:
         """The k-th largest if it is within reach of the last one."""
-        above = np.count_nonzero(array > self.last + self.reach)
-        near = array[np.abs(array - self.last) <= self.reach]
+        low, high = self.last - self.reach, self.last + self.reach
+        above = np.count_nonzero(array > high)
+        near = array[(array >= low) & (array <= high)]  # the same bounds: every value is below, near or above
         place = len(near) - (self.k - above)
         return np.partition(near, place)[place] if 0 <= place < len(near) else None

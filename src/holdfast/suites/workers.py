@@ -83,6 +83,8 @@ def _serve(pipe: Connection, make: Callable[[], gymnasium.Env], lanes: int) -> N
             else:
                 step = environments.step(values)
                 pipe.send((step.observations, step.rewards, step.ended, step.succeeded))
+        except OSError:  # the process that asked has gone
+            break
         except Exception as problem:  # the process that asked shall see it
             pipe.send(problem)
     if environments:
