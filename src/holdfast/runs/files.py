@@ -66,11 +66,17 @@ def read_json(path: Path) -> Any:
         raise Mistake(f"{path} is damaged ({problem})") from problem
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Named tensors as safetensors; returns the hash of the file."""
+def packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, str]:
+    """Named tensors as safetensors, and the hash of that."""
     content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    return content, hashlib.sha256(content).hexdigest()
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Named tensors as a file; returns its hash."""
+    content, digest = packed(tensors)
     write_bytes(path, content)
-    return hashlib.sha256(content).hexdigest()
+    return digest
 
 
 def read_tensors(path: Path, expected: str | None = None) -> dict[str, Tensor]:

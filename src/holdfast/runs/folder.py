@@ -20,7 +20,7 @@ from holdfast.evaluation.certificates import Certificate
 from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
 from holdfast.learners.plan import Plan
-from holdfast.runs.files import append_line, read_json, read_tensors, write_bytes, write_json, write_tensors
+from holdfast.runs.files import append_line, packed, read_json, read_tensors, write_bytes, write_json
 
 MEMORY = "state/memory"
 LIBRARIES = ("holdfast", "torch", "numpy", "gymnasium", "safetensors", "ale-py", "panda-gym", "pybullet", "minari")
@@ -128,13 +128,12 @@ class RunFolder:
         if snapshot.memory:
             named[MEMORY] = snapshot.memory
         for name, tensors in named.items():
-            path = f"{name}.{stage}.safetensors"
-            digest = write_tensors(self.path / path, tensors)
+            content, digest = packed(tensors)
             if name in before and before[name]["sha256"] == digest:  # as it was: one file serves both stages
-                (self.path / path).unlink()
                 files[name] = before[name]
             else:
-                files[name] = {"path": path, "sha256": digest}
+                files[name] = {"path": f"{name}.{stage}.safetensors", "sha256": digest}
+                write_bytes(self.path / files[name]["path"], content)
         stages = self.index["stages"]
         if newest_only:
             stages = [{**old, "files": {}, "notes": {}} for old in stages]
