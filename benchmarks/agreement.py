@@ -16,8 +16,9 @@ from torch import Tensor
 
 from benchmarks.shapes import ATARI, PANDA, Shape
 from holdfast.learners import learner
-from holdfast.learners.descent import FitConfig, trainable
+from holdfast.learners.descent import trainable
 from holdfast.learners.fit import fit
+from holdfast.learners.fitting import FitConfig
 from holdfast.learners.recorder import Silent
 from holdfast.nets.policy import Context
 from holdfast.subnets.selection import largest

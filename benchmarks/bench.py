@@ -20,8 +20,9 @@ from rich.table import Table
 from benchmarks.shapes import ATARI, PANDA, Shape
 from holdfast.evaluation.rollouts import Played, side_by_side
 from holdfast.learners.captured import Captured
-from holdfast.learners.descent import Descent, FitConfig
+from holdfast.learners.descent import Descent
 from holdfast.learners.fit import OneByOne, stride_of
+from holdfast.learners.fitting import FitConfig
 from holdfast.nets.policy import Policy
 from holdfast.subnets.masked import Masked
 from holdfast.suites.environments import Environments, Protocol
@@ -226,7 +227,7 @@ def main() -> None:
         machine = {"device": device, "name": name, "python": platform.python_version(), "torch": torch.__version__}
         found = [{**asdict(row), "ratio": row.ratio} for row in rows]
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        record = {"command": "python -m benchmarks.bench", "machine": machine, "limits": limits, "rows": found}
+        record = {"command": f"python -m benchmarks.bench --rounds {arguments.rounds}", "machine": machine, "limits": limits, "rows": found}
         arguments.json.write_text(json.dumps(record, indent=1) + "\n")
 
 

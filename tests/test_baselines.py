@@ -11,9 +11,9 @@ from holdfast.data.windows import Mixture
 from holdfast.evaluation.rollouts import evaluate
 from holdfast.learners import learner
 from holdfast.learners.anchor import Anchor
-from holdfast.learners.descent import FitConfig
 from holdfast.learners.ewc import fisher_information
 from holdfast.learners.fit import fit
+from holdfast.learners.fitting import FitConfig
 from holdfast.learners.recorder import Silent
 from holdfast.learners.si import Path
 from holdfast.suites import suite

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from holdfast.data.episodes import Dataset
 from holdfast.data.normaliser import Normaliser
+from holdfast.gpu import own_kernels
 
 Sampling = Literal["episodes", "windows"]
 Drawn = tuple[np.ndarray, np.ndarray]  # first step and length of each window
@@ -158,7 +158,7 @@ class Steps:
     def _observed(self, index: Tensor) -> Tensor:
         if self.stack == 1:
             return self.observations[index]
-        if index.is_cuda and find_spec("triton"):
+        if own_kernels(index):
             from holdfast.data.kernels import stacks
 
             return stacks(self.observations, index, self.timesteps[index], self.stack)

@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from holdfast import gpu
 from holdfast.errors import Mistake
 
 log = logging.getLogger(__name__)
@@ -76,33 +77,16 @@ def load(player: Player, path: Path) -> int:
 
 
 def captured(function: Callable[[], Out], graphs: bool = True) -> Callable[[], Out]:
-    """The function as one CUDA graph, which reads and writes the memory that the function touched when captured.
-
-    The function is called a few times before; without a GPU, or where capture fails, it is returned as it is.
-    """
+    """The function as one CUDA graph; without a GPU, or where capture fails, as it is."""
     if not (graphs and torch.cuda.is_available()):
         return function
     home = torch.cuda.current_stream()
     try:
-        side = torch.cuda.Stream()
-        side.wait_stream(home)
-        with torch.cuda.stream(side):
-            for _ in range(4):
-                function()
-        home.wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            out = function()
+        return gpu.captured(function)
     except RuntimeError as error:
         torch.cuda.set_stream(home)
         log.warning("WARNING: no CUDA graph, plain calls instead: %s", error)
         return function
-
-    def replay() -> Out:
-        graph.replay()
-        return out
-
-    return replay
 
 
 class Decision(NamedTuple):

@@ -1,11 +1,12 @@
 """AdamW with the gradient's norm clipped: torch's own, or on a GPU one pass over all parameters laid end to end."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+
+from holdfast.gpu import own_kernels
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 ALIGNED = 64  # numbers; each parameter begins at such a boundary
@@ -63,7 +64,7 @@ class TorchAdamW:
             f"{key}/{name}": tensor
             for name, parameter in self.parameters.items()
             for key, tensor in self.adamw.state[parameter].items()
-        }  # a step for each parameter, since each adds to its own
+        }
 
 
 class FlatAdamW:
@@ -118,5 +119,5 @@ class FlatAdamW:
 
 def optimiser(parameters: dict[str, nn.Parameter], decay: float, clip: float) -> Optimiser:
     """The fastest there is for where the parameters are."""
-    on_gpu = next(iter(parameters.values())).is_cuda
-    return (FlatAdamW if on_gpu and find_spec("triton") else TorchAdamW)(parameters, decay, clip)
+    flat = own_kernels(next(iter(parameters.values())))
+    return (FlatAdamW if flat else TorchAdamW)(parameters, decay, clip)

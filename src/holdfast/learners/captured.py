@@ -1,6 +1,8 @@
 """Steps on a GPU without the host: captured once as a CUDA graph, then replayed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -8,9 +10,10 @@ from torch import Tensor
 from holdfast.data.randomness import derive, numpy_stream
 from holdfast.data.windows import Places, Source
 from holdfast.errors import Mistake
+from holdfast.gpu import WARM_UPS, captured
 from holdfast.learners.descent import Descent
 
-WARM_UP = 3
+Replay = Callable[[], None]
 COARSE = 8  # rows of a batch come in multiples of this, so that few sizes are captured
 
 
@@ -40,7 +43,7 @@ class Captured:
     def __init__(self, descent: Descent, source: Source, seed: int) -> None:
         self.descent, self.source, self.seed = descent, source, seed
         self.generator = torch.cuda.default_generators[descent.device.index or 0]
-        self.graphs: dict[tuple[int, bool], tuple[torch.cuda.CUDAGraph, Table]] = {}
+        self.graphs: dict[tuple[int, bool], tuple[Replay, Table]] = {}
         self.pool = torch.cuda.graph_pool_handle()  # one for all: they never run at the same time
         self.ahead = self._draw(range(min(descent.config.log_every, descent.config.steps)))
         self._graph(self.ahead[1])
@@ -48,14 +51,14 @@ class Captured:
     def advance(self, steps: range) -> Tensor:
         """Takes these steps; returns the mean of their losses, which may still be on its way."""
         places = self.ahead[1] if self.ahead[0] == steps else self._draw(steps)[1]
-        graph, table = self._graph(places)
+        replay, table = self._graph(places)
         rates = torch.tensor([self.descent.config.rate(step) for step in steps])
         for there, new in ((table.index, places.index), (table.segments, places.segments), (table.rates, rates)):
             there[: len(steps)].copy_(torch.as_tensor(new))
         table.row.zero_()
         for step in steps:
             self.generator.manual_seed(derive(self.seed, "dropout", step))
-            graph.replay()
+            replay()
         end = min(steps.stop + len(steps), self.descent.config.steps)
         if steps.stop < end:
             self.ahead = self._draw(range(steps.stop, end))  # while the GPU works
@@ -66,11 +69,12 @@ class Captured:
         drawn = [source.draw(count, numpy_stream(self.seed, "windows", step)) for step in steps]
         return steps, Places.stack([source.steps.places(*windows) for windows in drawn], COARSE)
 
-    def _graph(self, places: Places) -> tuple[torch.cuda.CUDAGraph, Table]:
+    def _graph(self, places: Places) -> tuple[Replay, Table]:
         _, rows, context = places.index.shape
         kind = rows, places.shared
         if kind not in self.graphs:
-            table = Table.of(self.descent.config.log_every, rows, context, places.shared, self.descent.device)
+            steps = max(self.descent.config.log_every, WARM_UPS + 1)  # room for the steps that capturing takes
+            table = Table.of(steps, rows, context, places.shared, self.descent.device)
             self.graphs[kind] = self._capture(table), table
         return self.graphs[kind]
 
@@ -79,23 +83,14 @@ class Captured:
         table.losses[table.row] = self.descent.step(batch, table.rates[table.row][0])
         table.row.add_(1)
 
-    def _capture(self, table: Table) -> torch.cuda.CUDAGraph:
+    def _capture(self, table: Table) -> Replay:
         """Capturing takes steps, so everything is put back afterwards."""
         before = {name: tensor.clone() for name, tensor in self.descent.moving().items()}
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP):
-                table.row.zero_()
-                self._step(table)
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self.pool):
-                self._step(table)
+            replay = captured(partial(self._step, table), self.pool)
         except RuntimeError as problem:
             raise Mistake(
                 f"steps cannot be captured here ({problem}): --fit.no-captured takes them one by one"
             ) from problem
         self.descent.put_back(before)
-        return graph
+        return replay

@@ -10,7 +10,8 @@ from holdfast.data.randomness import derive, numpy_stream
 from holdfast.data.windows import Source
 from holdfast.errors import Mistake
 from holdfast.learners.captured import Captured
-from holdfast.learners.descent import Addition, Descent, FitConfig
+from holdfast.learners.descent import Addition, Descent
+from holdfast.learners.fitting import FitConfig
 from holdfast.learners.recorder import Recorder
 
 

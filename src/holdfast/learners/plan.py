@@ -6,7 +6,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from holdfast.errors import Mistake
-from holdfast.learners.descent import FitConfig
+from holdfast.learners.fitting import FitConfig
 from holdfast.nets.transformer import NetConfig
 from holdfast.suites.environments import Protocol
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from holdfast.errors import Mistake
 from holdfast.learners.cumulative import Cumulative, CumulativeConfig
 from holdfast.learners.dense import DenseConfig
-from holdfast.learners.descent import FitConfig
 from holdfast.learners.ewc import Ewc, EwcConfig
+from holdfast.learners.fitting import FitConfig
 from holdfast.learners.learner import Learner
 from holdfast.learners.naive import Naive
 from holdfast.learners.plan import LearnerConfig

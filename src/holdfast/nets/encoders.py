@@ -4,7 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.nets.norm import TRITON, Norm
+from holdfast.gpu import own_kernels, precision_of_products
+from holdfast.nets.norm import Norm
 
 BLOCK = 4  # pixels; the first convolution's stride
 
@@ -42,16 +43,16 @@ class PixelEncoder(nn.Module):
         return self.layers(seen).reshape(*batch, -1)
 
     def _fits_blocks(self, frames: Tensor) -> bool:
-        on_gpu = frames.is_cuda and frames.dtype == torch.uint8 and TRITON
-        return on_gpu and self.shape[1] % BLOCK == 0 and self.shape[2] % BLOCK == 0
+        whole = self.shape[1] % BLOCK == 0 and self.shape[2] % BLOCK == 0
+        return whole and own_kernels(frames) and frames.dtype == torch.uint8
 
     def _in_blocks(self, frames: Tensor) -> Tensor:
         """The same convolutions: the first one, 8 wide in strides of 4, is 2 wide over blocks of 4 x 4 pixels."""
         from holdfast.nets.kernels import blocks
 
         first, second, third = (layer for layer in self.convolutions if isinstance(layer, nn.Conv2d))
-        dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else torch.float32
-        seen = blocks(frames, BLOCK, dtype).permute(0, 3, 1, 2)  # (N, 4 * 16, 21, 21), channels last in memory
+        seen = blocks(frames, BLOCK, precision_of_products(frames.device))  # (N, 21, 21, 4 * 16)
+        seen = seen.permute(0, 3, 1, 2)  # channels last in memory alone
         out, channels = first.weight.shape[:2]
         kernel = first.weight.view(out, channels, 2, BLOCK, 2, BLOCK).permute(0, 1, 3, 5, 2, 4).reshape(out, -1, 2, 2)
         seen = F.relu(F.conv2d(seen, _channels_last(kernel / 255), first.bias))

@@ -9,13 +9,18 @@ ROWS = 16  # of tokens that a program takes
 
 
 @triton.jit
+def _tile(rows, width, ROWS: tl.constexpr, WIDTH: tl.constexpr):  # type: ignore[no-untyped-def]
+    """This program's rows and all columns: which are tokens, and where they lie."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, WIDTH)
+    return row, column, (row < rows)[:, None] & (column < width)[None, :], row[:, None] * width + column[None, :]
+
+
+@triton.jit
 def _norm_forward(  # type: ignore[no-untyped-def]
     tokens, weight, bias, out, means, scales, rows, width, epsilon, ROWS: tl.constexpr, WIDTH: tl.constexpr
 ):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    column = tl.arange(0, WIDTH)
-    inside = (row < rows)[:, None] & (column < width)[None, :]
-    place = row[:, None] * width + column[None, :]
+    row, column, inside, place = _tile(rows, width, ROWS, WIDTH)
     x = tl.load(tokens + place, mask=inside, other=0.0).to(tl.float32)
     mean = tl.sum(x, 1) / width
     centred = tl.where(inside, x - mean[:, None], 0.0)
@@ -32,10 +37,7 @@ def _norm_forward(  # type: ignore[no-untyped-def]
 def _norm_backward(  # type: ignore[no-untyped-def]
     gradient, tokens, weight, means, scales, moved, parts, rows, width, ROWS: tl.constexpr, WIDTH: tl.constexpr
 ):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    column = tl.arange(0, WIDTH)
-    inside = (row < rows)[:, None] & (column < width)[None, :]
-    place = row[:, None] * width + column[None, :]
+    row, column, inside, place = _tile(rows, width, ROWS, WIDTH)
     g = tl.load(gradient + place, mask=inside, other=0.0).to(tl.float32)
     x = tl.load(tokens + place, mask=inside, other=0.0).to(tl.float32)
     mean, scale = tl.load(means + row, mask=row < rows, other=0.0), tl.load(scales + row, mask=row < rows, other=0.0)

@@ -1,14 +1,14 @@
 """LayerNorm, on a GPU one launch each way, and what comes out is of the precision that the next product wants."""
 
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from holdfast.gpu import own_kernels, precision_of_products
+
 EPSILON = 1e-5
-TRITON = find_spec("triton") is not None
 
 
 class Norm(nn.Module):
@@ -20,10 +20,9 @@ class Norm(nn.Module):
         self.before_product = before_product  # then what comes out may have the precision of products
 
     def forward(self, tokens: Tensor) -> Tensor:
-        if not (tokens.is_cuda and TRITON and torch.is_grad_enabled()):
+        if not (own_kernels(tokens) and torch.is_grad_enabled()):
             return F.layer_norm(tokens, self.weight.shape, self.weight, self.bias, EPSILON)
-        half = self.before_product and torch.is_autocast_enabled("cuda")
-        dtype = torch.get_autocast_dtype("cuda") if half else torch.float32
+        dtype = precision_of_products(tokens.device) if self.before_product else torch.float32
         return OneLaunch.apply(tokens, self.weight, self.bias, dtype)
 
 

@@ -1,6 +1,5 @@
 """A trained network as something that acts: greedy, with a rolling context, many episodes at once."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from torch import Tensor
 
 from holdfast.data.normaliser import Normaliser
 from holdfast.errors import Mistake
+from holdfast.gpu import captured
 from holdfast.nets.transformer import DecisionTransformer
 from holdfast.suites.interface import Interface
 
@@ -108,26 +108,9 @@ class Fixed:
         self.observations = torch.zeros(rows, *shape, dtype=dtype, device=device)
         self.rewards = torch.zeros(rows, dtype=torch.float64, device=device)
         self.places = [value.data_ptr() for value in policy.net.parameters()]
-        self.replay = self.captured() if device.type == "cuda" else self.advance
+        with torch.no_grad():
+            self.replay = captured(self.advance) if device.type == "cuda" else self.advance
         self.begin()
-
-    def captured(self) -> Callable[[], Tensor]:
-        """A step as one launch."""
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.no_grad(), torch.cuda.stream(side):
-            for _ in range(3):
-                self.advance()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.no_grad(), torch.cuda.graph(graph):
-            actions = self.advance()
-
-        def replay() -> Tensor:
-            graph.replay()
-            return actions
-
-        return replay
 
     def serves(self, rows: int) -> bool:
         """Whether it is for so many episodes, and the network is still where it was captured."""

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from holdfast.errors import Mistake
 
+FLAT, LINES = re.compile(r"\[(\n[^\[\]{}]*)\]"), re.compile(r"\n\s*")  # no string of JSON has a line's end in it
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -52,8 +54,9 @@ def _explained(problem: OSError, path: Path) -> Exception:
 
 
 def write_json(path: Path, record: Any) -> None:
-    """Plain data, indented."""
-    write_bytes(path, (json.dumps(record, indent=1) + "\n").encode())
+    """Plain data, indented; a list of plain values stands on one line."""
+    text = FLAT.sub(lambda found: f"[{LINES.sub(' ', found[1]).strip()}]", json.dumps(record, indent=1))
+    write_bytes(path, (text + "\n").encode())
 
 
 def read_json(path: Path) -> Any:

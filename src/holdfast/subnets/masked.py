@@ -1,6 +1,5 @@
 """A network seen through the mask of the task that is being learned: only scores and free weights can move."""
 
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -8,6 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from holdfast.data.windows import Batch
+from holdfast.gpu import own_kernels, precision_of_products
 from holdfast.nets.transformer import DecisionTransformer
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.selection import Selector
@@ -91,10 +91,8 @@ class Masked(nn.Module):
 
     def seen(self) -> Tensor:
         """The weights that the task's network runs on, in the precision of its products, (P,)."""
-        kind = self.free.device.type
-        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else torch.float32
-        mask = self.mask()
-        if self.free.is_cuda and find_spec("triton"):
+        mask, dtype = self.mask(), precision_of_products(self.free.device)
+        if own_kernels(self.free):
             return OneLaunch.apply(self.free, self.scores, self.frozen, self.occupied, mask, dtype)
         return (self.values() * StraightThrough.apply(self.scores, mask)).to(dtype)
 

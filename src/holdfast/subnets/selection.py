@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from importlib.util import find_spec
 from math import ceil
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from holdfast.gpu import own_kernels
+
+if TYPE_CHECKING:
+    from holdfast.subnets.radix import Radix
 
 
 def entries(ratio: float | Fraction, feasible: int) -> int:
@@ -35,24 +40,22 @@ class Selector:
     def __init__(self, sizes: Sequence[int], counts: Sequence[int]) -> None:
         self.sizes, self.counts = list(sizes), list(counts)
         self.thresholds = [Threshold(k) for k in counts]
+        self.radix: Radix | None = None  # made where there is a GPU
 
     def select(self, scores: Tensor, feasible: Tensor) -> Tensor:
         """The k largest scores by magnitude among the feasible entries of each tensor, (P,) bool."""
-        if scores.is_cuda:
-            return self._select_on_gpu(scores, feasible)
+        if own_kernels(scores):
+            return self._radix(scores.device).select(scores, feasible)
         magnitudes = scores.abs().masked_fill_(~feasible, -1.0)
         pieces = zip(magnitudes.split(self.sizes), self.thresholds, strict=True)
         return torch.cat([threshold.mask(values) for values, threshold in pieces])
 
-    def _select_on_gpu(self, scores: Tensor, feasible: Tensor) -> Tensor:
-        if find_spec("triton") is None:
-            pieces = zip(scores.abs().masked_fill(~feasible, -1.0).split(self.sizes), self.counts, strict=True)
-            return torch.cat([largest(values, k) for values, k in pieces])
-        if not hasattr(self, "radix"):
+    def _radix(self, device: torch.device) -> "Radix":
+        if self.radix is None:
             from holdfast.subnets.radix import Radix
 
-            self.radix = Radix(self.sizes, self.counts, scores.device)
-        return self.radix.select(scores, feasible)
+            self.radix = Radix(self.sizes, self.counts, device)
+        return self.radix
 
 
 class Threshold:
@@ -63,8 +66,8 @@ class Threshold:
 
     def mask(self, values: Tensor) -> Tensor:
         """The mask of the k largest."""
-        if self.k == 0:
-            return torch.zeros_like(values, dtype=torch.bool)
+        if self.k == 0 or values.is_cuda:
+            return largest(values, self.k)
         array = values.numpy()
         found = self._near(array)
         if found is None:
