@@ -227,7 +227,8 @@ def main() -> None:
         machine = {"device": device, "name": name, "python": platform.python_version(), "torch": torch.__version__}
         found = [{**asdict(row), "ratio": row.ratio} for row in rows]
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        record = {"command": f"python -m benchmarks.bench --rounds {arguments.rounds}", "machine": machine, "limits": limits, "rows": found}
+        command = f"python -m benchmarks.bench --rounds {arguments.rounds}"
+        record = {"command": command, "machine": machine, "limits": limits, "rows": found}
         arguments.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
