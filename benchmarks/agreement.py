@@ -85,6 +85,22 @@ def training(shape: Shape, device: str) -> list[Finding]:
     return found
 
 
+def computing(shape: Shape, device: str) -> list[Finding]:
+    """A loss and its gradients are those of the plain code on a CPU."""
+    still = replace(shape, net=replace(shape.net, dropout=0.0), batch=8)
+    found = []
+    for model in (still.masked(), still.dense()):
+        gradients = []
+        for place in ("cpu", device):
+            batch = still.windows(place).sample(still.batch, np.random.default_rng(0))
+            loss = model.to(place).train().loss(batch)  # type: ignore[operator]
+            there = torch.autograd.grad(loss, list(trainable(model).values()))
+            gradients.append(torch.cat([loss.detach().view(1), *(gradient.flatten() for gradient in there)]))
+        kind = type(model).__name__
+        found.append((f"{shape.name} {kind}: loss and gradients, a CPU's", apart(*reversed(gradients)), 1e-3))
+    return found
+
+
 def selecting(shape: Shape, device: str) -> list[Finding]:
     """The masks have the bits of the reference, with and without ties."""
     model, found = shape.masked().to(device), []
@@ -135,7 +151,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     checks: list[Callable[[], list[Finding]]] = [lambda: retaining(device)]
     for shape in (PANDA, ATARI) if device == "cuda" else (PANDA,):
-        for check in (selecting, training, acting):
+        for check in (computing, selecting, training, acting):
             checks.append(lambda check=check, shape=shape: check(shape, device))  # type: ignore[misc]
     table, wrong = Table("what", "apart", "may be", title=device), 0
     for run in checks:

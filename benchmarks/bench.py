@@ -162,7 +162,7 @@ def playing(shape: Shape, machine: Machine) -> Row | None:
     if find_spec(shape.simulator) is None:
         return None
     task, lanes, groups = shape.task(), 20, 2 if machine.device == "cuda" else 1
-    share = Protocol(episodes=lanes // groups, lanes=lanes // groups)
+    share = Protocol(shape.protocol, episodes=lanes // groups, lanes=lanes // groups)
     tables = [(shape.policy(machine.device, task.interface), task.environments(share)) for _ in range(groups)]
     idle = task.interface.actions.own(shape.actions(lanes // groups))
 

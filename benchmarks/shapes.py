@@ -45,6 +45,7 @@ class Shape:
     lengths: tuple[float, ...]  # mean lengths of episodes, of as many kinds as tasks
     simulator: str  # the package
     suite: str
+    protocol: str
     game: int  # steps of an episode that are timed; Panda's experts need 3 to 9
 
     def data(self) -> Dataset:
@@ -151,6 +152,7 @@ PANDA = Shape(
     lengths=(2.6, 7.7, 8.9),
     simulator="panda_gym",
     suite="panda3",
+    protocol="fixed-seeds",
     game=9,
 )
 ATARI = Shape(
@@ -162,5 +164,6 @@ ATARI = Shape(
     lengths=(800.0,) * 5,
     simulator="ale_py",
     suite="atari5",
+    protocol="noop",
     game=300,
 )

@@ -5,7 +5,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from holdfast.nets.encoders import _channels_last
+from holdfast.nets import encoders, norm
+from holdfast.nets.encoders import PixelEncoder, _channels_last
 from holdfast.subnets.masked import StraightThrough
 from holdfast.subnets.selection import Selector, Threshold, largest
 
@@ -40,10 +41,51 @@ def test_the_norm_and_its_gradients_are_torchs(width):
     expected = F.layer_norm(tokens, (width,), weight, bias, 1e-5)
     gradient = draw(37, width, seed=2)
     tokens_, weight_, bias_ = (tensor.detach() for tensor in (tokens, weight, bias))
-    out, means, scales = norm_forward(tokens_, weight_, bias_, 1e-5, torch.float32)
+    _, out, means, scales = norm_forward(tokens_, weight_, bias_, 1e-5, torch.float32)
     torch.testing.assert_close(out, expected)
-    found = norm_backward(gradient, tokens_, weight_, means, scales)
+    found = norm_backward(gradient, tokens_, weight_, means, scales)[:3]
     torch.testing.assert_close(found, torch.autograd.grad(expected, (tokens, weight, bias), gradient))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_a_branch_joins_the_tokens_with_some_of_it_dropped_and_the_same_dropped_backward(share):
+    from holdfast.nets.norm import Joined
+
+    parts = draw(600, 100), draw(600, 100, seed=1), draw(100, seed=2), draw(100, seed=3)
+    tokens, branch, weight, bias = (part.requires_grad_() for part in parts)
+    joined, out = Joined.apply(tokens, branch, torch.tensor([7]), share, weight, bias, torch.float32)
+    kept = ((joined - tokens).abs() > 0).float().detach()
+    assert abs(1 - float(kept.mean()) - share) < 0.01
+    expected = tokens + branch * kept / (1 - share)
+    normed = F.layer_norm(expected, (100,), weight, bias, 1e-5)
+    torch.testing.assert_close((joined, out), (expected, normed))
+    gradients = draw(600, 100, seed=4), draw(600, 100, seed=5)
+    ours = torch.autograd.grad((joined, out), (tokens, branch, weight, bias), gradients)
+    plain = torch.autograd.grad((expected, normed), (tokens, branch, weight, bias), gradients)
+    torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_dropped_depends_on_the_seed():
+    from holdfast.nets.norm import Joined
+
+    def joined(seed):
+        branch, zeros = torch.ones(50, 64), torch.zeros(64)
+        return Joined.apply(torch.zeros(50, 64), branch, torch.tensor([seed]), 0.5, zeros, zeros, torch.float32)[0]
+
+    assert torch.equal(joined(1), joined(1))
+    assert not torch.equal(joined(1), joined(2))
+
+
+def test_a_bias_and_rectifying_in_one_launch_are_torchs():
+    from holdfast.nets.encoders import Rectified
+
+    frames, bias = draw(9, 32, 13, 5).requires_grad_(), draw(32, seed=1).requires_grad_()
+    ours, plain = Rectified.apply(frames, bias), F.relu(frames + bias[:, None, None])
+    assert torch.equal(ours, plain)
+    assert ours.is_contiguous(memory_format=torch.channels_last)
+    gradient = draw(9, 32, 13, 5, seed=2)
+    found, expected = (torch.autograd.grad(out, (frames, bias), gradient) for out in (ours, plain))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_what_a_task_sees_and_its_gradients_have_the_bits_of_the_plain_code():
@@ -96,6 +138,17 @@ def test_a_convolution_over_blocks_is_the_convolution():
     folded = kernel.view(5, 4, 2, 4, 2, 4).permute(0, 1, 3, 5, 2, 4).reshape(5, -1, 2, 2)
     ours = F.conv2d(blocks(frames, 4, torch.float32).permute(0, 3, 1, 2), folded / 255)
     torch.testing.assert_close(ours, F.conv2d(frames.float() / 255, kernel, stride=4), rtol=1e-4, atol=1e-4)
+
+
+def test_an_encoder_made_of_our_kernels_and_its_gradients_are_the_plain_one(monkeypatch):
+    frames = torch.randint(0, 255, (2, 3, 4, 36, 40), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    net, found = PixelEncoder((4, 36, 40), 16), []
+    for ours in (False, True):
+        for module in (encoders, norm):
+            monkeypatch.setattr(module, "own_kernels", lambda tensor, ours=ours: ours)
+        out = net(frames)
+        found.append((out, *torch.autograd.grad(out.square().sum(), list(net.parameters()))))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-3)
 
 
 def test_a_kernel_is_laid_out_channels_last_also_in_many_networks_at_once():

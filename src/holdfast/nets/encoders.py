@@ -1,5 +1,7 @@
 """Observations to vectors: what a state token is made of."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -39,8 +41,9 @@ class PixelEncoder(nn.Module):
     def forward(self, observations: Tensor) -> Tensor:
         batch = observations.shape[: -len(self.shape)]
         frames = observations.reshape(-1, *self.shape)  # bytes until here
-        seen = self._in_blocks(frames) if self._fits_blocks(frames) else self.convolutions(frames.float() / 255)
-        return self.layers(seen).reshape(*batch, -1)
+        if self._fits_blocks(frames):
+            return self._in_blocks(frames).reshape(*batch, -1)
+        return self.layers(self.convolutions(frames.float() / 255)).reshape(*batch, -1)
 
     def _fits_blocks(self, frames: Tensor) -> bool:
         whole = self.shape[1] % BLOCK == 0 and self.shape[2] % BLOCK == 0
@@ -55,13 +58,50 @@ class PixelEncoder(nn.Module):
         seen = seen.permute(0, 3, 1, 2)  # channels last in memory alone
         out, channels = first.weight.shape[:2]
         kernel = first.weight.view(out, channels, 2, BLOCK, 2, BLOCK).permute(0, 1, 3, 5, 2, 4).reshape(out, -1, 2, 2)
-        seen = F.relu(F.conv2d(seen, _channels_last(kernel / 255), first.bias))
-        seen = F.relu(F.conv2d(seen, _channels_last(second.weight), second.bias, second.stride))
-        return F.relu(F.conv2d(seen, _channels_last(third.weight), third.bias)).flatten(1)
+        seen = rectified(F.conv2d(seen, _channels_last(kernel / 255)), first.bias)
+        seen = rectified(F.conv2d(seen, _channels_last(second.weight), None, second.stride), second.bias)
+        seen = rectified(F.conv2d(seen, _channels_last(third.weight)), third.bias)
+        return self.layers[1:](self._flattened(seen))
+
+    def _flattened(self, seen: Tensor) -> Tensor:
+        """The first layer on frames that lie channels last: its weights are put in their order, which is cheaper."""
+        linear = self.layers[0]
+        assert isinstance(linear, nn.Linear)
+        weight = linear.weight.unflatten(1, seen.shape[1:]).permute(0, 2, 3, 1).flatten(1)
+        return F.linear(seen.permute(0, 2, 3, 1).flatten(1), weight, linear.bias)
 
 
 def _channels_last(kernel: Tensor) -> Tensor:
     return kernel.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)  # by hand: vmap knows no memory formats
+
+
+def rectified(frames: Tensor, bias: Tensor | None) -> Tensor:
+    """A bias for each channel added, and nothing below zero; (N, C, H, W), channels last in memory."""
+    assert bias is not None  # every convolution here has one
+    if torch.is_grad_enabled():
+        return Rectified.apply(frames, bias)
+    return F.relu(frames + bias[:, None, None])
+
+
+class Rectified(torch.autograd.Function):
+    """The same in one launch each way."""
+
+    @staticmethod
+    def forward(ctx: Any, frames: Tensor, bias: Tensor) -> Tensor:
+        from holdfast.nets.kernels import rectify
+
+        out = rectify(frames.permute(0, 2, 3, 1).contiguous(), bias)
+        ctx.save_for_backward(out)
+        ctx.dtype = bias.dtype
+        return out.permute(0, 3, 1, 2)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        from holdfast.nets.kernels import rectify_backward
+
+        (out,) = ctx.saved_tensors
+        moved, of_bias = rectify_backward(gradient.permute(0, 2, 3, 1).contiguous(), out, ctx.dtype)
+        return moved.permute(0, 3, 1, 2), of_bias
 
 
 def encoder(shape: tuple[int, ...], width: int) -> nn.Module:

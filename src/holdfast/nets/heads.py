@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from holdfast.data.windows import Batch
+from holdfast.nets.timesteps import looked_up
 from holdfast.suites.interface import Actions, Continuous, Discrete
 
 
@@ -29,12 +30,19 @@ class Head(nn.Module, ABC):
         """The greedy action among those the task has."""
 
 
+class ActionTable(nn.Embedding):
+    """One learned vector per action."""
+
+    def forward(self, actions: Tensor) -> Tensor:
+        return looked_up(self.weight, actions)
+
+
 class DiscreteHead(Head):
     """Cross-entropy over the shared vocabulary."""
 
     def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__()
-        self.embed = nn.Embedding(vocabulary, width)
+        self.embed = ActionTable(vocabulary, width)
         self.output = nn.Linear(width, vocabulary)
 
     def loss(self, predictions: Tensor, batch: Batch) -> Tensor:

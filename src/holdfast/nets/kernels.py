@@ -6,6 +6,10 @@ import triton.language as tl
 from torch import Tensor
 
 ROWS = 16  # of tokens that a program takes
+COLUMNS = 32  # of sums that a program takes
+BLOCK = 2048  # of numbers that a program takes
+PROGRAMS = 1024  # at most, where each takes several blocks
+Joining = tuple[Tensor, Tensor, float]  # what joins tokens, the seed of what is dropped of it, the share of that
 
 
 @triton.jit
@@ -17,16 +21,26 @@ def _tile(rows, width, ROWS: tl.constexpr, WIDTH: tl.constexpr):  # type: ignore
 
 
 @triton.jit
+def _dropped(values, seed, place, share):  # type: ignore[no-untyped-def]
+    """Some set to zero, the same for the same seed, and the others made larger by as much."""
+    return tl.where(tl.rand(tl.load(seed), place) >= share, values / (1 - share), 0.0)
+
+
+@triton.jit
 def _norm_forward(  # type: ignore[no-untyped-def]
-    tokens, weight, bias, out, means, scales, rows, width, epsilon, ROWS: tl.constexpr, WIDTH: tl.constexpr
-):
+    tokens, branch, seed, weight, bias, joined, out, means, scales, rows, width, share, epsilon,
+    JOINS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row, column, inside, place = _tile(rows, width, ROWS, WIDTH)
     x = tl.load(tokens + place, mask=inside, other=0.0).to(tl.float32)
+    if JOINS:
+        x += _dropped(tl.load(branch + place, mask=inside, other=0.0).to(tl.float32), seed, place, share)
+        tl.store(joined + place, x, mask=inside)
     mean = tl.sum(x, 1) / width
     centred = tl.where(inside, x - mean[:, None], 0.0)
     scale = 1 / tl.sqrt(tl.sum(centred * centred, 1) / width + epsilon)
-    w = tl.load(weight + column, mask=column < width, other=0.0)
-    b = tl.load(bias + column, mask=column < width, other=0.0)
+    w = tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)
+    b = tl.load(bias + column, mask=column < width, other=0.0).to(tl.float32)
     result = centred * scale[:, None] * w[None, :] + b[None, :]
     tl.store(out + place, result.to(out.dtype.element_ty), mask=inside)
     tl.store(means + row, mean, mask=row < rows)
@@ -35,54 +49,142 @@ def _norm_forward(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _norm_backward(  # type: ignore[no-untyped-def]
-    gradient, tokens, weight, means, scales, moved, parts, rows, width, ROWS: tl.constexpr, WIDTH: tl.constexpr
-):
+    gradient, through, tokens, seed, weight, means, scales, moved, of_branch, parts, rows, width, share,
+    JOINS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row, column, inside, place = _tile(rows, width, ROWS, WIDTH)
     g = tl.load(gradient + place, mask=inside, other=0.0).to(tl.float32)
     x = tl.load(tokens + place, mask=inside, other=0.0).to(tl.float32)
     mean, scale = tl.load(means + row, mask=row < rows, other=0.0), tl.load(scales + row, mask=row < rows, other=0.0)
-    w = tl.load(weight + column, mask=column < width, other=0.0)
+    w = tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)
     normal = tl.where(inside, (x - mean[:, None]) * scale[:, None], 0.0)
     scaled = g * w[None, :]
     along = tl.sum(scaled * normal, 1) / width
     level = tl.sum(scaled, 1) / width
     change = (scaled - level[:, None] - normal * along[:, None]) * scale[:, None]
+    if JOINS:
+        change += tl.load(through + place, mask=inside, other=0.0).to(tl.float32)
+        kept = _dropped(change, seed, place, share)
+        tl.store(of_branch + place, kept.to(of_branch.dtype.element_ty), mask=inside)
     tl.store(moved + place, change.to(moved.dtype.element_ty), mask=inside)
     part = parts + tl.program_id(0) * 2 * width  # this program's share of the gradients of weight and bias
     tl.store(part + column, tl.sum(g * normal, 0), mask=column < width)
     tl.store(part + width + column, tl.sum(g, 0), mask=column < width)
 
 
+@triton.jit
+def _sums(parts, out, width, PARTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, PARTS, ROWS):
+        row = first + tl.arange(0, ROWS)
+        inside = (row < PARTS)[:, None] & (column < width)[None, :]
+        total += tl.load(parts + row[:, None] * width + column[None, :], mask=inside, other=0.0)
+    tl.store(out + column, tl.sum(total, 0).to(out.dtype.element_ty), mask=column < width)
+
+
+def _added_up(parts: Tensor, dtype: torch.dtype) -> Tensor:
+    """What the programs of a launch found, as one; in one order, so it is the same every time."""
+    width = parts[0].numel()
+    out = torch.empty(parts.shape[1:], dtype=dtype, device=parts.device)
+    _sums[(triton.cdiv(width, COLUMNS),)](parts, out, width, len(parts), 4 * ROWS, COLUMNS)
+    return out
+
+
 def norm_forward(
-    tokens: Tensor, weight: Tensor, bias: Tensor, epsilon: float, dtype: torch.dtype
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The normalised tokens, and each one's mean and the reciprocal of its deviation."""
+    tokens: Tensor, weight: Tensor, bias: Tensor, epsilon: float, dtype: torch.dtype, joining: Joining | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The tokens with what joins them; these normalised; and each one's mean and the reciprocal of its deviation."""
     width = tokens.shape[-1]
     rows = tokens.numel() // width
     out = torch.empty_like(tokens, dtype=dtype)
     means, scales = (torch.empty(rows, device=tokens.device) for _ in range(2))
     grid, wide = (triton.cdiv(rows, ROWS),), triton.next_power_of_2(width)
-    _norm_forward[grid](tokens, weight, bias, out, means, scales, rows, width, epsilon, ROWS, wide)
-    return out, means, scales
+    joined = torch.empty_like(tokens) if joining else tokens
+    branch, seed, share = joining or (tokens, tokens, 0.0)
+    _norm_forward[grid](
+        tokens, branch, seed, weight, bias, joined, out, means, scales, rows, width, share, epsilon,
+        joining is not None, ROWS, wide,
+    )  # fmt: skip
+    return joined, out, means, scales
 
 
 def norm_backward(
-    gradient: Tensor, tokens: Tensor, weight: Tensor, means: Tensor, scales: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of tokens, weight and bias; sums are taken in one order, so they are the same every time."""
+    gradient: Tensor, tokens: Tensor, weight: Tensor, means: Tensor, scales: Tensor, joining: Joining | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of tokens, weight, bias, and of what joined the tokens, where anything did.
+
+    There `joining` begins with the gradient that reaches the joined tokens past the norm, not with what joined.
+    """
     width = tokens.shape[-1]
     rows = tokens.numel() // width
     programs, wide = triton.cdiv(rows, ROWS), triton.next_power_of_2(width)
     moved = torch.empty_like(tokens)
+    of_branch = torch.empty_like(gradient) if joining else moved
     parts = torch.empty(programs, 2, width, device=tokens.device)
-    _norm_backward[(programs,)](gradient, tokens, weight, means, scales, moved, parts, rows, width, ROWS, wide)
-    of_weight, of_bias = parts.sum(0)
-    return moved, of_weight, of_bias
+    through, seed, share = joining or (tokens, tokens, 0.0)
+    _norm_backward[(programs,)](
+        gradient, through, tokens, seed, weight, means, scales, moved, of_branch, parts, rows, width, share,
+        joining is not None, ROWS, wide,
+    )  # fmt: skip
+    of_weight, of_bias = _added_up(parts, weight.dtype)
+    return moved, of_weight, of_bias, of_branch
 
 
 @triton.jit
-def _blocks(frames, out, channels, height, width, SIDE: tl.constexpr, MOST: tl.constexpr):  # type: ignore[no-untyped-def]
-    across, inside = width // SIDE, channels * SIDE * SIDE  # blocks in a row; numbers in a block
+def _rectify(values, bias, out, size, WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.load(values + at, mask=at < size, other=0.0).to(tl.float32) + tl.load(bias + at % WIDTH).to(tl.float32)
+    tl.store(out + at, tl.maximum(total, 0.0).to(out.dtype.element_ty), mask=at < size)
+
+
+@triton.jit
+def _rectify_backward(  # type: ignore[no-untyped-def]
+    gradient, out, moved, parts, rows, TURNS: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr
+):
+    column = tl.arange(0, WIDTH)
+    total = tl.zeros([ROWS, WIDTH], tl.float32)
+    for turn in range(TURNS):
+        row = (turn * tl.num_programs(0) + tl.program_id(0)) * ROWS + tl.arange(0, ROWS)
+        place, inside = row[:, None] * WIDTH + column[None, :], (row < rows)[:, None]
+        positive = tl.load(out + place, mask=inside, other=0.0) > 0
+        kept = tl.where(positive, tl.load(gradient + place, mask=inside, other=0.0), 0.0)
+        tl.store(moved + place, kept, mask=inside)
+        total += kept.to(tl.float32)
+    tl.store(parts + tl.program_id(0) * WIDTH + column, tl.sum(total, 0))
+
+
+def rectify(values: Tensor, bias: Tensor) -> Tensor:
+    """Values (..., C) with a bias added, and zero where that is negative; C is a power of two."""
+    out, size = torch.empty_like(values), values.numel()
+    _rectify[(triton.cdiv(size, BLOCK),)](values, bias, out, size, len(bias), BLOCK)
+    return out
+
+
+def rectify_backward(gradient: Tensor, out: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The gradients of values and of bias."""
+    width = out.shape[-1]
+    rows = out.numel() // width
+    tall = 4096 // width
+    programs = min(triton.cdiv(rows, tall), PROGRAMS)
+    moved, parts = torch.empty_like(out), torch.empty(programs, width, device=out.device)
+    turns = triton.cdiv(rows, programs * tall)
+    _rectify_backward[(programs,)](gradient, out, moved, parts, rows, turns, width, tall)
+    return moved, _added_up(parts, dtype)
+
+
+@triton.jit
+def _blocks(  # type: ignore[no-untyped-def]
+    frames,
+    out,
+    channels: tl.constexpr,  # known when compiled, so that four pixels are seen to be one load
+    height: tl.constexpr,
+    width: tl.constexpr,
+    SIDE: tl.constexpr,
+    MOST: tl.constexpr,
+):
+    across: tl.constexpr = width // SIDE  # blocks in a row
+    inside: tl.constexpr = channels * SIDE * SIDE  # numbers in a block
     picture, line = tl.program_id(0) // (height // SIDE), tl.program_id(0) % (height // SIDE)
     at = tl.arange(0, MOST)
     there = at < across * inside
