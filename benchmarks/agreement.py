@@ -93,8 +93,9 @@ def computing(shape: Shape, device: str) -> list[Finding]:
         gradients = []
         for place in ("cpu", device):
             batch = still.windows(place).sample(still.batch, np.random.default_rng(0))
-            loss = model.to(place).train().loss(batch)  # type: ignore[operator]
-            there = torch.autograd.grad(loss, list(trainable(model).values()))
+            with torch.backends.cudnn.flags(allow_tf32=False):  # as many digits as a CPU has
+                loss = model.to(place).train().loss(batch)  # type: ignore[operator]
+                there = torch.autograd.grad(loss, list(trainable(model).values()))
             gradients.append(torch.cat([loss.detach().view(1), *(gradient.flatten() for gradient in there)]))
         kind = type(model).__name__
         found.append((f"{shape.name} {kind}: loss and gradients, a CPU's", apart(*reversed(gradients)), 1e-3))

@@ -27,7 +27,7 @@ from holdfast.nets.policy import Policy
 from holdfast.subnets.masked import Masked
 from holdfast.suites.environments import Environments, Protocol
 
-STRETCH = 10  # steps that are timed together
+STRETCH = {"cuda": FitConfig().log_every, "cpu": 5}  # steps that are timed together: the loss is read back once
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def in_turn(works: list[Callable[[], Any]], device: str, rounds: int) -> list[fl
 
 def stepping(shape: Shape, device: str, masked: bool, packed: bool = True, captured: bool = True) -> Callable[[], None]:
     """Some steps of training."""
-    config = FitConfig(steps=10**9, batch=shape.batch, log_every=STRETCH, captured=captured, clip=0.25)
+    config = FitConfig(steps=10**9, batch=shape.batch, captured=captured, clip=0.25)
     model = shape.masked() if masked else shape.dense()
     descent = Descent(model.to(device).train(), config, None)
     stride = stride_of(descent, shape.windows(device, packed), seed=0)
@@ -97,8 +97,8 @@ def stepping(shape: Shape, device: str, masked: bool, packed: bool = True, captu
 
     def stretch() -> None:
         nonlocal done
-        float(stride.advance(range(done, done + STRETCH)))
-        done += STRETCH
+        float(stride.advance(range(done, done + STRETCH[device])))
+        done += STRETCH[device]
 
     return stretch
 
@@ -109,7 +109,7 @@ def steps(shape: Shape, machine: Machine, rounds: int) -> list[Row]:
     works = [stepping(shape, device, True), stepping(shape, device, False), stepping(shape, device, True, packed=False)]
     if device == "cuda":
         works.append(stepping(shape, device, True, captured=False))
-    ours, dense, padded, *plain = (ms / STRETCH for ms in in_turn(works, device, rounds))
+    ours, dense, padded, *plain = (ms / STRETCH[device] for ms in in_turn(works, device, rounds))
     flops, moved = shape.cost(device)
     floor = f"{flops / 1e9:.1f} GFLOP, {moved / 1e6:.0f} MB"
     rows = [

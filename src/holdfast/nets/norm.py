@@ -1,5 +1,6 @@
 """LayerNorm, on a GPU one launch each way, and what comes out is of the precision that the next product wants."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,17 +27,23 @@ class Norm(nn.Module):
             return F.layer_norm(tokens, self.weight.shape, self.weight, self.bias, EPSILON)
         return OneLaunch.apply(tokens, self.weight, self.bias, self._precision(tokens))
 
-    def joined(self, tokens: Tensor, branch: Tensor) -> tuple[Tensor, Tensor]:
+    def joined(self, tokens: Tensor, branch: Tensor, seed: Tensor | None) -> tuple[Tensor, Tensor]:
         """The tokens with a branch added, some of it dropped while training; and these normalised."""
-        if not (own_kernels(tokens) and torch.is_grad_enabled()):
+        if seed is None:
             tokens = tokens + F.dropout(branch, self.dropout, self.training)
             return tokens, self(tokens)
         share = self.dropout if self.training else 0.0
-        seed = torch.randint(SEEDS, (1,), device=tokens.device)
         return Joined.apply(tokens, branch, seed, share, self.weight, self.bias, self._precision(tokens))
 
     def _precision(self, tokens: Tensor) -> torch.dtype:
         return precision_of_products(tokens.device) if self.before_product else torch.float32
+
+
+def seeds(tokens: Tensor, branches: int) -> Sequence[Tensor | None]:
+    """For each branch what decides how much of it is dropped, where our kernels drop it: all are drawn at once."""
+    if own_kernels(tokens) and torch.is_grad_enabled():
+        return torch.randint(SEEDS, (branches, 1), device=tokens.device).unbind()
+    return [None] * branches
 
 
 class OneLaunch(torch.autograd.Function):

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.nets.norm import Norm
+from holdfast.nets.norm import Norm, seeds
 
 
 class Attention(nn.Module):
@@ -51,10 +51,10 @@ class Trunk(nn.Module):
         tokens = self.dropout(self.first_norm(tokens))
         blocks = cast(list[Block], self.blocks)
         first, *following = [block.attention_norm for block in blocks] + [self.last_norm]
-        normed = first(tokens)
+        normed, seed = first(tokens), iter(seeds(tokens, 2 * len(blocks)))
         for block, norm in zip(blocks, following, strict=True):
-            tokens, normed = block.wide_norm.joined(tokens, block.attention(normed, allowed))
-            tokens, normed = norm.joined(tokens, block.wide(normed))
+            tokens, normed = block.wide_norm.joined(tokens, block.attention(normed, allowed), next(seed))
+            tokens, normed = norm.joined(tokens, block.wide(normed), next(seed))
         return normed
 
 
