@@ -9,7 +9,7 @@ import pytest
 
 import holdfast
 from holdfast.cli import main
-from holdfast.evaluation.rollouts import evaluate
+from holdfast.evaluation.rollouts import evaluate, evaluate_together
 from holdfast.runs.run import reopen, run
 from holdfast.suites.environments import Protocol
 from tests.tiny import ALL, QUIET, SPARSE, tiny_learner, tiny_suite
@@ -122,7 +122,17 @@ def test_two_groups_in_turn_play_the_episodes_that_one_plays(lanes, episodes):
     policy, protocol = learner.policy(found.names[0]), Protocol(episodes=episodes, lanes=lanes)
     together = evaluate(policy, found.tasks[0], protocol)
     assert len(together.returns) == episodes
-    assert evaluate(policy, found.tasks[0], protocol, groups=2) == together
+    for groups in (2, 3):
+        assert evaluate_together([(policy, found.tasks[0])], protocol, groups) == [together]
+
+
+def test_tasks_played_together_are_played_as_each_alone():
+    found = tiny_suite()
+    learner = tiny_learner("single", found)
+    for task in found.tasks:
+        learner.learn(task)
+    players, protocol = [(learner.policy(task.name), task) for task in found.tasks], Protocol(episodes=5, lanes=2)
+    assert evaluate_together(players, protocol) == [evaluate(*player, protocol) for player in players]
 
 
 def test_identical_episodes_are_counted_once():

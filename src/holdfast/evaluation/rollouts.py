@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, zip_longest
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from holdfast.suites.environments import Environments, Protocol
 from holdfast.suites.task import Task
 
 Played = tuple[list[float], list[int], list[bool], list[bytes]]  # returns, lengths, successes, hashes of all observed
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -30,24 +33,46 @@ class Evaluation:
         return float(np.mean(self.returns))
 
 
-def evaluate(policy: Policy, task: Task, protocol: Protocol, groups: int | None = None) -> Evaluation:
-    """Plays every episode of the protocol to its end; of two groups one acts while the other is simulated."""
-    groups = groups or (2 if policy.device.type == "cuda" else 1)
-    lanes = -(-min(protocol.lanes, protocol.episodes) // groups)
-    share = replace(protocol, lanes=lanes)
-    played: list[Played] = []
+def evaluate(policy: Policy, task: Task, protocol: Protocol) -> Evaluation:
+    """Plays every episode of the protocol to its end."""
+    return evaluate_together([(policy, task)], protocol)[0]
+
+
+def evaluate_together(
+    players: Sequence[tuple[Policy, Task]], protocol: Protocol, groups: int | None = None
+) -> list[Evaluation]:
+    """The same for several policies, each in its task: while some are simulated, others act.
+
+    A policy's episodes are in two groups on a GPU, so that one alone has something to do as well.
+    """
     with ExitStack() as stack:
-        tables = [(policy.apart(), stack.enter_context(closing(task.environments(share)))) for _ in range(groups)]
-        for first in range(0, len(share.rounds), groups):
-            rounds = zip(tables, share.rounds[first : first + groups], strict=False)
-            played += side_by_side([play(mine, environments, seeds) for (mine, environments), seeds in rounds])
-    returns, lengths, successes, stories = (list(chain(*column)) for column in zip(*played, strict=True))
+        plays = [tables(*player, protocol, groups, stack) for player in players]
+        played = iter(side_by_side([play for group in plays for play in group]))
+        return [evaluation([next(played) for _ in group], protocol) for group in plays]
+
+
+def tables(
+    policy: Policy, task: Task, protocol: Protocol, groups: int | None, stack: ExitStack
+) -> list[Generator[None, None, list[Played]]]:
+    """A policy's groups of episodes, each with simulators of its own that the stack closes."""
+    count = min(groups or (2 if policy.device.type == "cuda" else 1), protocol.episodes)
+    share = replace(protocol, lanes=-(-min(protocol.lanes, protocol.episodes) // count))
+    return [
+        play_rounds(policy.apart(), stack.enter_context(closing(task.environments(share))), share.rounds[first::count])
+        for first in range(count)
+    ]
+
+
+def evaluation(groups: Sequence[list[Played]], protocol: Protocol) -> Evaluation:
+    """What all groups had, in the order of the seeds: the rounds went round the groups."""
+    rounds = [played for turn in zip_longest(*groups) for played in turn if played is not None]
+    returns, lengths, successes, stories = (list(chain(*column)) for column in zip(*rounds, strict=True))
     return Evaluation(returns, lengths, successes, len(set(stories)))
 
 
-def side_by_side(plays: Sequence[Generator[None, None, Played]]) -> list[Played]:
+def side_by_side(plays: Sequence[Generator[None, None, Result]]) -> list[Result]:
     """Carries these on in turn to their ends, and returns what each had in the end."""
-    results: dict[int, Played] = {}
+    results: dict[int, Result] = {}
     while len(results) < len(plays):
         for number, playing in enumerate(plays):
             if number not in results:
@@ -56,6 +81,16 @@ def side_by_side(plays: Sequence[Generator[None, None, Played]]) -> list[Played]
                 except StopIteration as end:
                     results[number] = end.value
     return [results[number] for number in range(len(plays))]
+
+
+def play_rounds(
+    policy: Policy, environments: Environments, rounds: Sequence[Sequence[int]]
+) -> Generator[None, None, list[Played]]:
+    """One round of seeds after the other."""
+    played = []
+    for seeds in rounds:
+        played.append((yield from play(policy, environments, seeds)))
+    return played
 
 
 def play(policy: Policy, environments: Environments, seeds: Sequence[int]) -> Generator[None, None, Played]:
