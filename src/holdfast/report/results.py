@@ -38,7 +38,7 @@ class TableCommand:
     Runs that differ in the seed alone are one row. Published numbers of other data, budget or protocol are marked.
     """
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS...")]
     """Run folders, folders of run folders, or exports of them, as results/panda3 is."""
     table: Literal["main", "tasks", "thresholds", "single", "aux"] = "main"
     """main: final results, a row for each setting of a learner. tasks: the same task by task, and what was forgotten.

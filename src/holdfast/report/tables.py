@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.errors import Mistake
 from holdfast.report.groups import EXPERT, Group, Result, group, rank, read
 from holdfast.report.published import (
+    SWEEP,
     Row,
     all_rows,
     auxiliary_rows,
@@ -18,18 +19,18 @@ from holdfast.report.published import (
     tables,
     threshold_rows,
 )
-from holdfast.report.tables_lines import Entry, Line, data_lines, expert_line, run_lines, seeds_text, task_lines
+from holdfast.report.tables_lines import SEEDS, TASK, Entry, Line, data_lines, expert_line, run_lines, task_lines
 from holdfast.runs.files import read_json
 
 METHOD = (
-    "[from, to] is a 95 % confidence interval: bootstrap percentiles, seeds drawn first and then episodes within each, "
-    "and Wilson's for success rates. IQM: the mean of the middle half of all runs' and tasks' scores, where 0 is "
-    "nothing (chance where targets are negative) and 100 the target. AvgF and F are exactly 0 where they say 0. "
-    "episodes: how many distinct ones a mean is of in each run, at least."
+    "[from, to] is a 95 % confidence interval: bootstrap percentiles, seeds drawn first, then episodes within each "
+    "(one seed tells nothing of others), and Wilson's for success rates. IQM: the mean of the middle half of all "
+    "runs' and tasks' scores, where 0 is nothing (chance where targets are negative) and 100 the target. AvgF and F "
+    "are exactly 0 where they say 0. episodes: how many distinct ones a mean is of in each run, at least."
 )
-SEEDS = "A published run stands beside the seed of its number; its random numbers are others."
+NUMBERED = "A published run stands beside the seed of its number; its random numbers are others."
 SUMMARY = ("NormAvg", "AvgGap", "IQM", "behind the expert", "AvgF", "copies", "MB", "episodes")
-DETAILS = ("task", "target", "the data", "return", "best sweep", "when learned", "F")
+DETAILS = (TASK, "target", "the data", "return", SWEEP, "when learned", "F")
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ KINDS = {
     "tasks": Kind("final results task by task, and what was forgotten", main_rows, task_lines),
     "thresholds": Kind("affinity learners at each threshold", threshold_rows, takes=_affinity),
     "single": Kind("tasks learned alone", single_rows, task_lines, _single),
-    "aux": Kind("every run by itself", auxiliary_rows, alone=True, notes=(METHOD, SEEDS)),
+    "aux": Kind("every run by itself", auxiliary_rows, alone=True, notes=(METHOD, NUMBERED)),
 }
 
 
@@ -122,7 +123,7 @@ def make(kind: str, found: Records, paper: bool = False) -> Table:
     lines = [line for entry in entries for line in KINDS[kind].lines(entry)]
     lines = [*(_references(found) if KINDS[kind].references else []), *lines]
     used = {column for line in lines for column in [*line.values, *line.published]}
-    columns = ["seeds", *DETAILS, *found.tasks, *SUMMARY]
+    columns = [SEEDS, *DETAILS, *found.tasks, *SUMMARY]
     title = f"{found.suite}: {KINDS[kind].about}"
     return Table(title, ("learner", *(name for name in columns if name in used)), tuple(lines), KINDS[kind].notes)
 
@@ -145,7 +146,7 @@ def _entries(kind: Kind, found: Records, paper: bool) -> list[Entry]:
     ours = [entry for entry in entries if entry.row is not None or not paper]
     missing = [row for row in rows if row not in [entry.row for entry in ours]]
     missed = [Entry(None, row, [row["run"]] if kind.alone else []) for row in missing]
-    return sorted([*ours, *missed], key=lambda entry: (rank(entry.label), seeds_text(entry)))
+    return sorted([*ours, *missed], key=lambda entry: (rank(entry.label), entry.first))
 
 
 def _row_for(found: Group, rows: Sequence[Row]) -> Row | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.report.summary import Estimate
 from holdfast.report.tables import Table
-from holdfast.report.tables_lines import Line, Value
+from holdfast.report.tables_lines import TASK, Line, Value
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _rows(table: Table, style: Style) -> Iterator[list[str]]:
         yield [style.text(line.label), *(_cell(line, column, style) for column in table.columns[1:])]
         if line.published and not (following and _beside(line) == _beside(following)):
             mark = f" ({table.marks[line.differs]})" if line.differs else ""
-            numbers = (_published(line, column) for column in table.columns[1:])
+            numbers = (_published(line, column, style) for column in table.columns[1:])
             yield [style.published.format(style.text(line.source)) + mark, *numbers]
 
 
@@ -97,11 +97,11 @@ def _cell(line: Line, column: str, style: Style) -> str:
     return style.two.format(shown, style.text(share(line.rates[column]))) if column in line.rates else shown
 
 
-def _published(line: Line, column: str) -> str:
-    if column not in line.published:
-        return ""
-    value = line.published[column]
-    return str(value) if column == "copies" else number(value)
+def _published(line: Line, column: str, style: Style) -> str:
+    if column == TASK and column in line.values:
+        return style.text(text(line.values[column]))
+    value = line.published.get(column, "")
+    return number(value) if isinstance(value, float) else str(value)  # a whole number as it was printed
 
 
 def _notes(table: Table) -> list[str]:
@@ -151,9 +151,11 @@ def text(value: Value) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits after the point, fewer where the number is large, none for zero."""
+    """Three digits after the point, fewer where the number is large, two where it is tiny, none for zero."""
+    if abs(value) < 0.0005:
+        return f"{value:.2g}"  # what is not zero does not look like it
     digits = 3 - sum(abs(value) >= bound for bound in (10, 100, 1000))
-    return f"{value:.{digits}f}" if value else "0"
+    return f"{value:.{digits}f}"
 
 
 def share(found: Estimate) -> str:

@@ -15,7 +15,7 @@ from holdfast.report.published import SWEEP, Row, differences, tables
 from holdfast.report.summary import Estimate, Summary, summarise
 
 Value = str | Estimate
-DATA, ALL = "the data itself", "all"
+SEEDS, TASK, DATA = "seeds", "task", "the data itself"
 MEASURES = ("copies", "NormAvg", "AvgGap", "AvgF")  # that the publication has
 
 
@@ -47,6 +47,11 @@ class Entry:
         """What it is called here, or in the publication."""
         return self.group.label if self.group else self.row["method"] if self.row else ""
 
+    @property
+    def first(self) -> int:
+        """Its first seed, or the publication's number of the run."""
+        return self.group.results[0].plan["seed"] if self.group else (self.row or {}).get("run", 0)
+
     @cached_property
     def summary(self) -> Summary | None:
         """Of its complete runs, if there are any."""
@@ -63,8 +68,9 @@ class Entry:
 
 def run_lines(entry: Entry) -> list[Line]:
     """An entry in one line; the tasks are columns."""
-    published = {name: value for name, value in (entry.row or {}).items() if name not in ("method", "run", SWEEP)}
-    names: dict[str, Value] = {"seeds": seeds_text(entry)}
+    row = dict(entry.row or {})
+    published = {SEEDS if name == "run" else name: row[name] for name in row if name not in ("method", SWEEP)}
+    names: dict[str, Value] = {SEEDS: seeds_text(entry)}
     summary = entry.summary
     if summary is None:
         return [entry.line(names, published)]
@@ -77,14 +83,14 @@ def task_lines(entry: Entry) -> list[Line]:
     matrices = entry.group.matrices if entry.group else []
     tasks = matrices[0].tasks if matrices else [name for name in row if name not in (*MEASURES, "method", SWEEP)]
     lines = [_task_line(entry, summary, task) for task in tasks]
-    names: dict[str, Value] = {"seeds": seeds_text(entry), "task": ALL}
+    names: dict[str, Value] = {SEEDS: seeds_text(entry), TASK: "all"}
     overall = {name: row[name] for name in MEASURES if name in row}
     return [*lines, entry.line({**names, **(_measures(summary) if summary else {})}, overall)]
 
 
 def _task_line(entry: Entry, summary: Summary | None, task: str) -> Line:
     row: Row = entry.row or {}
-    values: dict[str, Value] = {"seeds": seeds_text(entry), "task": task}
+    values: dict[str, Value] = {SEEDS: seeds_text(entry), TASK: task}
     published = {"return": row[task]} if task in row else {}
     if task in row.get(SWEEP, {}):
         published[SWEEP] = row[SWEEP][task]
@@ -137,7 +143,7 @@ def data_lines(suite: str, results: Sequence[Result]) -> list[Line]:
     known = {json.dumps([result.data_returns, result.plan["order"]], sort_keys=True): result for result in whole}
     settings = [result.settings for result in known.values()]
     lines = [_data_line(suite, result, settings) for result in known.values()]
-    return sorted(lines, key=lambda line: line.label) or [Line(DATA, {"seeds": "missing"}, missing=True)]
+    return sorted(lines, key=lambda line: line.label) or [Line(DATA, {SEEDS: "missing"}, missing=True)]
 
 
 def _data_line(suite: str, result: Result, settings: Sequence[Mapping[str, Any]]) -> Line:
