@@ -201,6 +201,15 @@ def test_a_table_of_the_paper_has_its_rows_and_no_others(tmp_path):
     assert "affinity-l tau=99" in [line.label for line in make("main", records(tmp_path)).lines]
 
 
+@pytest.mark.parametrize(("suite", "first", "second"), [("panda3", 3.505, 5.638), ("atari5", None, 86.1)])
+def test_a_published_run_stands_beside_the_seed_of_its_number(tmp_path, suite, first, second):
+    for seed in (0, 1):
+        a_run(tmp_path, str(seed), "tsn-replaykl", seed, [-1.0], suite, threshold=0.25)
+    ours = [line for line in make("aux", records(tmp_path)).lines if line.runs]
+    measure = "AvgGap" if suite == "panda3" else "NormAvg"
+    assert [line.published.get(measure) for line in ours] == [first, second]  # Atari's first is not published
+
+
 @pytest.mark.parametrize(
     "change",
     [{"protocol": {"name": "noop"}}, {"data": "expert-100"}, {"transitions": 2_000}, {"budget": "quick"}],
@@ -242,12 +251,15 @@ def test_a_run_of_fewer_tasks_differs_from_the_published():
 
 
 def test_the_order_of_folders_does_not_matter(tmp_path):
+    tmp_path = tmp_path / "deeper"
     paths = some_runs(tmp_path)
     for kind in KINDS:
         whole = markdown(make(kind, records(tmp_path)))
         assert markdown(make(kind, records(*paths))) == whole
         assert markdown(make(kind, records(*reversed(paths)))) == whole
         assert markdown(make(kind, records(paths[0], tmp_path))) == whole
+        assert markdown(make(kind, records(tmp_path, tmp_path.parent))) == whole
+        assert markdown(make(kind, records(tmp_path.parent, tmp_path))) == whole
 
 
 def test_the_same_folders_give_the_same_bytes(tmp_path):
@@ -269,6 +281,14 @@ def test_a_run_beside_its_export_counts_once(tmp_path):
     a_run(tmp_path, "results/one", "naive", 0, [-9.0] * 3)
     with pytest.raises(Mistake, match="results/one and runs/one are one run with two results"):
         read(tmp_path)
+
+
+def test_links_to_runs_are_followed_and_to_themselves_are_not(tmp_path):
+    a_run(tmp_path / "far", "one", "naive", 0, RETURNS)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "linked").symlink_to(tmp_path / "far")
+    (tmp_path / "far" / "back").symlink_to(tmp_path / "far")
+    assert [result.name for result in read(tmp_path / "runs")] == ["linked/one"]
 
 
 def test_a_suite_is_chosen_where_there_are_several(tmp_path):

@@ -92,11 +92,23 @@ def _runs(root: Path) -> list[tuple[Path, str]]:
         return []
     if not root.is_dir():
         raise Mistake(f"there is no folder {root}")
-    half = [path.parent for path in root.rglob("matrix.json") if not path.with_name("config.json").exists()]
+    folders = list(_folders(root))
+    half = [path for path in folders if (path / "matrix.json").exists() and not (path / "config.json").exists()]
     if half:
         raise Mistake(f"{half[0]} is half a run folder: it has a matrix.json and no config.json")
-    paths = [path.parent for path in root.rglob("config.json")]
+    paths = [path for path in folders if (path / "config.json").exists()]
     return [(path, path.resolve().name if path == root else str(path.relative_to(root))) for path in paths]
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """A folder and all under it, links followed, each once."""
+    seen, ahead = set(), [root]
+    while ahead:
+        path = ahead.pop(0)
+        if path.resolve() not in seen:
+            seen.add(path.resolve())
+            yield path
+            ahead += sorted(inner for inner in path.iterdir() if inner.is_dir())
 
 
 def _result(path: Path, name: str) -> Result:

@@ -97,7 +97,7 @@ def differences(suite: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
 def _differences(suite: str, settings: Mapping[str, Any]) -> Iterator[str]:
     for name, value in CONDITIONS.get(suite, {}).items():
         if settings.get(name) != value:
-            yield f"{name} {_said(settings.get(name))} (published: {_said(value)})"
+            yield f"{name} {_said(name, settings.get(name))} (published: {_said(name, value)})"
     if _other_order(suite, settings):
         yield f"tasks {', '.join(settings['order'])} (published: {', '.join(tables()[suite]['order'])})"
 
@@ -107,5 +107,7 @@ def _other_order(suite: str, settings: Mapping[str, Any]) -> bool:
     return known is not None and list(settings.get("order", known)) != known
 
 
-def _said(value: Any) -> str:
-    return "the suite's own" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+def _said(name: str, value: Any) -> str:
+    if value is None:
+        return "all" if name == "transitions" else "the suite's own"
+    return f"{value:,}" if isinstance(value, int) else str(value)
