@@ -112,7 +112,7 @@ def test_a_summary_by_hand(tmp_path):
     # Shares of the way from chance to the target: those of the middle four of six, the best and the worst left out.
     ways = [((value - low) / (target - low)) for value in (-1, -3) for low, target in zip(CHANCE, TARGETS, strict=True)]
     assert summary.middle.value == pytest.approx(100 * sum(sorted(ways)[1:5]) / 4)
-    assert (summary.normalised, summary.forgotten.value, summary.copies) == (None, 0.0, (1, 2))
+    assert (summary.normalised, summary.forgotten, summary.copies) == (None, 0.0, (1, 2))
     assert (summary.bytes, summary.episodes) == (2e6, 2)
 
 

@@ -155,7 +155,7 @@ def test_forgetting_has_an_interval_over_the_episodes_that_lost_it(tmp_path):
     summary = summarise(found.matrices)
     # The mean of two draws from {1, 3} is 1, 2 or 3, its ends within the middle 95 %; and one of two tasks forgot.
     assert (summary.lost["PandaReach"].value, summary.lost["PandaReach"].interval) == (2.0, (1.0, 3.0))
-    assert (summary.forgotten.value, summary.forgotten.interval) == (1.0, (0.5, 1.5))
+    assert (summary.forgotten, summary.forgetting.interval) == (1.0, (0.5, 1.5))
 
 
 def test_one_episode_of_one_run_has_no_interval_and_of_two_runs_has_one(tmp_path):
@@ -433,6 +433,7 @@ def with_returns(value: Any):
         ("matrix.json", cut, "matrix.json is damaged"),
         ("matrix.json", without("returns"), "matrix.json is damaged"),
         ("matrix.json", with_returns([]), "no returns of PandaReach after stage 1"),
+        ("matrix.json", with_returns([1.0]), "matrix.json is damaged"),
         ("matrix.json", with_returns(["x"]), "matrix.json is damaged"),
         ("matrix.json", with_returns([float("nan")] * 3), "no returns of PandaReach after stage 1"),
         ("matrix.json", lambda path: path.write_text("[]"), "matrix.json is damaged"),
@@ -453,6 +454,14 @@ def test_a_damaged_run_folder_is_a_mistake_that_names_it(tmp_path, capsys, name,
     assert sentence in said
     assert str(path) in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("record", [[], {"protocol": {"episodes": 3, "first_seed": 7}, "returns": {"A": [1]}}])
+def test_an_expert_that_is_damaged_is_a_mistake(tmp_path, record):
+    a_run(tmp_path, "one", "naive", 0, RETURNS)
+    (tmp_path / "expert.json").write_text(json.dumps(record))
+    with pytest.raises(Mistake, match="is not what holdfast.experts.starts writes"):
+        records(tmp_path)
 
 
 def test_a_matrix_of_another_run_is_a_mistake(tmp_path):

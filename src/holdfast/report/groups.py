@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,12 +11,10 @@ import numpy as np
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
-from holdfast.learners import LEARNERS
+from holdfast.report.groups_labels import label, rank
 from holdfast.runs.folder import RunFolder
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
-PUBLISHED = {"routing.threshold": "tau", "routing.alpha": "alpha"}  # always said, in the publication's words
-CONDITIONS = ("protocol.name", "protocol.episodes", "data", "transitions", "order", "budget", "preset", "datasets")
 NEEDED = ("suite", "learner", "seed", "order")
 EXPERT = "expert.json"  # beside the runs, what experts/starts.py writes
 
@@ -146,6 +143,8 @@ def _whole(matrix: Matrix) -> bool:
             returns, successes = matrix.returns[stage][task], matrix.successes[stage][task]
             if not returns or len(successes) != len(returns) or not np.isfinite(returns).all():
                 raise ValueError(f"no returns of {matrix.tasks[task]} after stage {stage}")
+            if len(returns) != len(matrix.returns[task][task]):
+                raise ValueError(f"not as many episodes of {matrix.tasks[task]} after stage {stage} as before")
             if not 1 <= matrix.distinct_episodes[stage][task] <= len(returns):
                 raise ValueError("a count of episodes that cannot be")
     return matrix.stages == count and matrix.bytes["total"] >= 0
@@ -184,10 +183,10 @@ def group(results: Sequence[Result]) -> list[Group]:
     for result in sorted(results, key=lambda one: (one.matrix is None, one.plan["seed"], one.name)):
         home = next((own for own in sets if _same_learner(own[0], result) and _alike(own[0], result)), None)
         sets.append([result]) if home is None else home.append(result)
-    firsts = [own[0] for own in sets]
+    named = [(own[0].plan["learner"], own[0].settings) for own in sets]
     groups = [
-        Group(own[0].plan["learner"], _label(own[0], firsts), own[0].settings, tuple(sorted(own, key=_seed)))
-        for own in sets
+        Group(learner, label(learner, settings, named), settings, tuple(sorted(own, key=_seed)))
+        for (learner, settings), own in zip(named, sets, strict=True)
     ]
     return sorted(groups, key=lambda found: rank(found.label))
 
@@ -198,48 +197,6 @@ def _same_learner(one: Result, other: Result) -> bool:
 
 def _seed(result: Result) -> tuple[int, str]:
     return result.plan["seed"], result.name
-
-
-def rank(label: str) -> tuple[int, list[tuple[float, str]]]:
-    """Where a label stands in a table: by learner, as registered, then by its settings, numbers by their size."""
-    names = list(LEARNERS)
-    learner = label.split()[0]
-    place = names.index(learner) if learner in names else len(names)
-    return place, [_sortable(part) for part in re.split("[ =]", label)]
-
-
-def _sortable(part: str) -> tuple[float, str]:
-    """Numbers by their size, before words."""
-    try:
-        return float(part), ""
-    except ValueError:
-        return float("inf"), part
-
-
-def _label(result: Result, others: Sequence[Result]) -> str:
-    """The learner, the publication's settings, and as few more as tell its conditions, and then it, from the others."""
-    own = result.settings
-    said = [name for name in PUBLISHED if own.get(name) is not None]
-    said += telling(own, [other.settings for other in others], CONDITIONS)
-    rivals = [other.settings for other in others if _same_learner(other, result)]
-    said += telling(own, [other for other in rivals if all(other.get(name) == own[name] for name in said)], list(own))
-    return " ".join([result.plan["learner"], *(f"{PUBLISHED.get(name, name)}={_text(own[name])}" for name in said)])
-
-
-def telling(own: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
-    """Those of these settings, taken in turn, that tell one from rivals which are not told from it yet."""
-    said = []
-    for name in names:
-        if name in own and any(other.get(name) != own[name] for other in rivals):
-            said.append(name)
-            rivals = [other for other in rivals if other.get(name) == own[name]]
-    return said
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    return ",".join(value) if isinstance(value, list) else str(value)
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

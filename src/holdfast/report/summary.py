@@ -33,9 +33,14 @@ class Summary:
     middle: Estimate | None  # IQM: of shares of the targets, over runs and tasks
     gap: Estimate  # AvgGap
     behind: Estimate | None  # by how much the expert's mean return is better, start by start, over all tasks
-    forgotten: Estimate  # AvgF
+    forgetting: Estimate  # AvgF
     copies: tuple[int, int]  # the fewest and the most
     bytes: float
+
+    @property
+    def forgotten(self) -> float:
+        """AvgF."""
+        return self.forgetting.value
 
     @property
     def episodes(self) -> int:
@@ -85,7 +90,7 @@ def summarise(matrices: Sequence[Matrix], expert: Mapping[str, Any] | None = Non
         middle=_middle(runs, tasks, targets),
         gap=runs.mean(over_tasks(avg_gap, targets)),
         behind=_behind(matrices, expert) if expert else None,
-        forgotten=runs.forgotten(lambda lost: lost[..., :-1].mean(axis=-1)) if len(tasks) > 1 else Estimate(0.0),
+        forgetting=runs.forgotten(lambda lost: lost[..., :-1].mean(axis=-1)) if len(tasks) > 1 else Estimate(0.0),
         copies=(min(matrix.copies for matrix in matrices), max(matrix.copies for matrix in matrices)),
         bytes=float(np.mean([matrix.bytes["total"] for matrix in matrices])),
     )

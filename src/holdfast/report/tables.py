@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import Mistake
-from holdfast.report.groups import EXPERT, Group, Result, group, rank, read
+from holdfast.report.groups import EXPERT, Group, Result, group, read
+from holdfast.report.groups_labels import rank
 from holdfast.report.published import (
     SWEEP,
     Row,
@@ -108,7 +109,12 @@ def records(*roots: Path, suite: str | None = None) -> Records:
 
 def _expert(path: Path) -> Mapping[str, Any]:
     record = read_json(path)
-    if not isinstance(record, Mapping) or not {"protocol", "returns", "successes"} <= set(record):
+    try:
+        counts = {len(episodes) for name in ("returns", "successes") for episodes in record[name].values()}
+        whole = counts == {record["protocol"]["episodes"]} and "first_seed" in record["protocol"]
+    except (KeyError, TypeError, AttributeError):
+        whole = False
+    if not whole:
         raise Mistake(f"{path} is not what holdfast.experts.starts writes: make it again, or delete it")
     return record
 

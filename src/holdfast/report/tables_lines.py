@@ -10,7 +10,8 @@ import numpy as np
 
 from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
-from holdfast.report.groups import Group, Result, telling
+from holdfast.report.groups import Group, Result
+from holdfast.report.groups_labels import telling
 from holdfast.report.published import SWEEP, Row, differences, tables
 from holdfast.report.summary import Estimate, Summary, summarise
 
@@ -96,7 +97,8 @@ def _task_line(entry: Entry, summary: Summary | None, task: str) -> Line:
         published[SWEEP] = row[SWEEP][task]
     if entry.group is None or summary is None:
         return entry.line(values, published)
-    matrix, data = entry.group.matrices[0], entry.group.results[0].data_returns
+    matrix = entry.group.matrices[0]
+    data = next(result.data_returns for result in entry.group.results if result.matrix)
     numbers: dict[str, Value] = {
         "target": Estimate(matrix.targets[matrix.tasks.index(task)]),
         **({"the data": Estimate(data[task])} if task in data else {}),
@@ -129,7 +131,7 @@ def _measures(summary: Summary) -> dict[str, Value]:
         "AvgGap": summary.gap,
         "IQM": summary.middle,
         "behind the expert": summary.behind,
-        "AvgF": summary.forgotten,
+        "AvgF": summary.forgetting,
         "copies": str(most) if fewest == most else f"{fewest} to {most}",
         "MB": Estimate(summary.bytes / 1e6),
         "episodes": str(summary.episodes),
