@@ -460,7 +460,7 @@ def test_a_damaged_run_folder_is_a_mistake_that_names_it(tmp_path, capsys, name,
 def test_an_expert_that_is_damaged_is_a_mistake(tmp_path, record):
     a_run(tmp_path, "one", "naive", 0, RETURNS)
     (tmp_path / "expert.json").write_text(json.dumps(record))
-    with pytest.raises(Mistake, match="is not what holdfast.experts.starts writes"):
+    with pytest.raises(Mistake, match="writes: make it again, or delete it"):
         records(tmp_path)
 
 
