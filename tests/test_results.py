@@ -2,7 +2,10 @@
 
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -10,35 +13,55 @@ from rich.console import Console
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.rollouts import Evaluation
-from holdfast.report.comparison import number, table
 from holdfast.report.export import POINTS, RECORDS, export, losses, thin
 from holdfast.report.groups import group, read
-from holdfast.report.published import published, published_at
+from holdfast.report.published import all_rows, matching, published
 from holdfast.report.results import BEGIN, END, fill, main
 from holdfast.report.summary import summarise
+from holdfast.report.tables import make, records
+from holdfast.report.tables_formats import markdown, number
 from holdfast.report.terminal import matrix_table, metrics_line
 from holdfast.runs.files import write_json
 from holdfast.runs.run import run
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
 TASKS, TARGETS = ["PandaReach", "PandaPush", "PandaPickAndPlace"], [-0.00032, -0.436, -0.001]
+CHANCE = [-10.041, -8.174, -9.824]
+GAMES = ["Breakout", "Alien", "Atlantis", "Boxing", "Centipede"]
+SUITES = {"panda3": (TASKS, TARGETS), "atari5": (GAMES, [114.0, 86.0, 1556.0, 97.0, 135.0])}
 
 
-def a_run(root: Path, name: str, learner: str, seed: int, returns: list[float] | None, **routing: float) -> Path:
+def a_run(
+    root: Path,
+    name: str,
+    learner: str,
+    seed: int,
+    returns: list[float] | None,
+    suite: str = "panda3",
+    plan: Mapping[str, Any] = MappingProxyType({}),
+    datasets: Mapping[str, str] = MappingProxyType({}),
+    **routing: float,
+) -> Path:
     """The records of a run in which every task earned these returns at every stage."""
-    plan = {"suite": "panda3", "learner": learner, "seed": seed, "threads": seed, "order": TASKS}
-    config = {"config": {**plan, "config": {"routing": routing}}, "data_returns": dict.fromkeys(TASKS, -1.0)}
-    write_json(root / name / "config.json", config)
+    tasks, targets = SUITES[suite]
+    names = {"suite": suite, "learner": learner, "seed": seed, "threads": seed, "order": tasks}
+    config = {"config": {**names, "config": {"routing": routing}, **plan}, "data_returns": dict.fromkeys(tasks, -1.0)}
+    write_json(root / name / "config.json", {**config, "datasets": dict(datasets)})
     if returns is not None:
-        matrix = Matrix(
-            "panda3", learner, "paper", seed, "full", {"episodes": len(returns), "first_seed": 7}, TASKS, TARGETS
-        )
+        protocol = {"episodes": len(returns), "first_seed": 7}
+        matrix = Matrix(suite, learner, "paper", seed, "full", protocol, tasks, targets)
         matrix.copies, matrix.bytes = 1 + seed, {"total": 2_000_000}
-        for stage in range(3):
+        distinct = len(set(returns)) if suite == "atari5" else len(returns)
+        succeeded = [suite == "panda3"] * len(returns)
+        for stage in range(len(tasks)):
             for task in range(stage + 1):
-                matrix.record(stage, task, Evaluation(returns, [1] * len(returns), [True] * len(returns), len(returns)))
+                matrix.record(stage, task, Evaluation(returns, [1] * len(returns), succeeded, distinct))
         write_json(root / name / "matrix.json", matrix.to_json())
     return root / name
+
+
+def table(*roots: Path) -> str:
+    return markdown(make("main", records(*roots)))
 
 
 def cells(text: str, label: str) -> list[str]:
@@ -86,6 +109,9 @@ def test_a_summary_by_hand(tmp_path):
     assert summary.gap.value == pytest.approx(gap)
     assert summary.gap.interval == pytest.approx((gap - 1, gap + 1))
     assert summary.success["PandaReach"].value == 1.0
+    # Shares of the way from chance to the target: those of the middle four of six, the best and the worst left out.
+    ways = [((value - low) / (target - low)) for value in (-1, -3) for low, target in zip(CHANCE, TARGETS, strict=True)]
+    assert summary.middle.value == pytest.approx(100 * sum(sorted(ways)[1:5]) / 4)
     assert (summary.normalised, summary.forgotten, summary.copies) == (None, 0.0, (1, 2))
     assert (summary.bytes, summary.episodes) == (2e6, 2)
 
@@ -96,14 +122,16 @@ def test_the_table_has_ours_the_published_row_and_what_is_missing(tmp_path):
     a_run(tmp_path, "core", "tsn-core", 1, [-1.0, -1.0])
     text = table(tmp_path)
     ours = cells(text, "affinity-l tau=25")
-    assert ours[1:3] == ["0 (1 missing)", "-1.000 [-1.000, -1.000]<br>100 % [34.2, 100]"]
-    assert ours[-4:] == ["0", "1", "2.00", "2"]
-    assert cells(text, "*published: affinity-l tau=25*")[2:8] == ["-0.189", "-0.949", "-1.308", "0.670", "0", "3"]
+    assert ours[1:3] == ["0 (1 unfinished)", "-1.000 [-1.000, -1.000]<br>100 % [34.2, 100]"]
+    assert ours[-4:] == ["0 [0, 0]", "1", "2.000", "2"]
+    published_row = cells(text, "*published: affinity-l tau=25* (a)")
+    assert published_row[2:8] == ["-0.189", "-0.949", "-1.308", "0.670", "", "0"]
+    assert published_row[8] == "3"
     assert cells(text, "tsn-core")[1] == "1 (0 missing)"
-    assert cells(text, "naive")[1] == "missing"
+    assert cells(text, "naive")[1:] == ["missing", *["-"] * 9]
     assert cells(text, "*published: naive*")[2] == "-10.90"
     assert cells(text, "the data itself")[2:6] == ["-1.000", "-1.000", "-1.000", "0.854"]
-    assert "- affinity-l tau=25: `one`, `two`" in text
+    assert "- affinity-l tau=25: one, two" in text
     assert "NormAvg" not in text  # the targets are negative
 
 
@@ -111,7 +139,9 @@ def test_a_run_on_the_screen_fits_80_columns_with_its_intervals(tmp_path):
     path = a_run(tmp_path, "one", "affinity-h", 0, [-11.5, -1.25, -1.0, -0.875], threshold=0.5, alpha=0.7)
     matrix = Matrix.from_json(json.loads((path / "matrix.json").read_text()))
     console = Console(width=80, file=io.StringIO())
-    row = published({"suite": "panda3", "learner": "affinity-h"})
+    row = published(
+        {"suite": "panda3", "learner": "affinity-h", "config": {"routing": {"threshold": 0.5, "alpha": 0.7}}}
+    )
     console.print(matrix_table(matrix, dict.fromkeys(TASKS, -1.0), row))
     console.print(metrics_line(matrix))
     text = console.file.getvalue()
@@ -129,17 +159,19 @@ def test_a_run_on_the_screen_fits_80_columns_with_its_intervals(tmp_path):
 
 
 def test_a_published_row_is_that_of_the_same_threshold():
-    found = published_at("panda3", "affinity-a", {"threshold": 0.35})
-    assert found is not None
-    assert found["method"].startswith("affinity-a tau=0.35")
-    assert published_at("panda3", "affinity-a", {"threshold": 0.5}) is None
-    assert published_at("panda3", "ewc", {})["AvgGap"] == 7.632
-    assert published_at("toy", "ewc", {}) is None
+    def row(suite: str, learner: str, **routing: float):
+        return published({"suite": suite, "learner": learner, "config": {"routing": routing}})
+
+    assert row("panda3", "affinity-a", threshold=0.35)["method"] == "affinity-a tau=0.35"
+    assert row("panda3", "affinity-a", threshold=0.5) is None
+    assert row("panda3", "ewc")["AvgGap"] == 7.632
+    assert row("toy", "ewc") is None
+    assert matching(all_rows("atari5"), "affinity-a", {"threshold": 16.0})["NormAvg"] == 88.5
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"transitions": 2_000}, {"data": "expert-100"}, {"protocol": {"name": "noop"}}],
+    [{"transitions": 2_000}, {"data": "expert-100"}, {"protocol": {"name": "noop"}}, {"order": ["Alien", "Boxing"]}],
     ids=lambda change: next(iter(change)),
 )
 def test_a_run_on_other_data_or_under_another_protocol_has_no_published_row(change):
@@ -193,5 +225,5 @@ def test_mistakes_are_one_sentence(tmp_path, capsys):
 
 
 def test_numbers_have_as_many_digits_as_they_need():
-    values = (0, -0.1893, 9.9994, 12.346, 123.46, 1556.4)
-    assert [number(value) for value in values] == ["0", "-0.189", "9.999", "12.35", "123.5", "1556"]
+    values = (0, -0.1893, 9.9994, 12.346, 123.46, 1556.4, -0.00032)
+    assert [number(value) for value in values] == ["0", "-0.189", "9.999", "12.35", "123.5", "1556", "-0.00032"]

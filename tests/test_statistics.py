@@ -31,6 +31,18 @@ def test_the_interquartile_mean_is_that_of_the_middle_half():
     assert interquartile_mean([7.0]) == 7.0
 
 
+def test_the_interquartile_mean_is_over_the_last_axis():
+    assert interquartile_mean(np.array([[0.0, 1.0, 2.0, 9.0], [9.0, 4.0, 6.0, 0.0]])).tolist() == [1.5, 5.0]
+
+
+def test_an_episode_is_drawn_with_what_it_earned_at_every_stage():
+    stages = np.array([[0.0, 1.0, 5.0], [1.0, 2.0, 6.0]])  # each episode earned one more at the second
+    drawn = resample([[stages]])
+    assert drawn.shape == (5_000, 1, 1, 2)
+    assert drawn[..., 1] - drawn[..., 0] == pytest.approx(np.ones((5_000, 1, 1)))
+    assert (drawn[..., 0] == resample([[stages[0].tolist()]])).all()
+
+
 def test_an_interval_of_equal_returns_is_a_point():
     assert mean_interval([3.0] * 20) == (3.0, 3.0)
 

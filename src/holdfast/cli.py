@@ -17,6 +17,7 @@ from holdfast.experts.make import TASKS, make_expert
 from holdfast.experts.supply import suite as suite_named
 from holdfast.experts.supply import supply_of
 from holdfast.learners import LEARNERS, Plan, configure, learner_for, suite_for
+from holdfast.report.results import TableCommand, put_table
 from holdfast.report.terminal import checks_table, show
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.recorder import Screen
@@ -28,6 +29,7 @@ USAGE = """usage: holdfast COMMAND ...
   run        learn a suite's tasks one after another; again = resume
   evaluate   evaluate a run that was trained where no simulator is
   show       print a run's matrix, routes and certificate
+  table      the paper's tables from runs, beside the published numbers
   data       build, check or list recorded data
   expert     train or tune the expert of a task, and record or score it
   suites     what there is to learn
@@ -173,6 +175,11 @@ def show_command(arguments: Sequence[str]) -> None:
     show_run(tyro.cli(ShowCommand, prog="holdfast show", args=arguments, config=FLAGS).run)
 
 
+def table_command(arguments: Sequence[str]) -> None:
+    """holdfast table"""
+    put_table(tyro.cli(TableCommand, prog="holdfast table", args=arguments, config=FLAGS))
+
+
 def show_run(path: Path) -> None:
     """Prints a run."""
     folder = RunFolder(path)
@@ -207,6 +214,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "run": run_command,
     "evaluate": evaluate_command,
     "show": show_command,
+    "table": table_command,
     "data": data_command,
     "expert": expert_command,
     "suites": suites_command,

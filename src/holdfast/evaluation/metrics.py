@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 Row = Sequence[float | None]
 Performance = Sequence[Row]  # entries with j <= i count; others may be anything, or None
 
@@ -11,6 +13,12 @@ def norm_avg(final: Sequence[float], targets: Sequence[float]) -> float | None:
     if any(target <= 0 for target in targets):
         return None
     return sum(100 * value / target for value, target in zip(final, targets, strict=True)) / len(targets)
+
+
+def shares(final: np.ndarray, targets: Sequence[float], floors: Sequence[float]) -> np.ndarray | None:
+    """(P[N][j] - floor_j) / (R*_j - floor_j), (..., tasks); none where a target is not above its floor."""
+    low, high = np.asarray(floors), np.asarray(targets)
+    return None if (high <= low).any() else (final - low) / (high - low)
 
 
 def avg_gap(final: Sequence[float], targets: Sequence[float]) -> float:

@@ -3,6 +3,7 @@
 A learner's results are runs, one per seed; a run is, for each task, the returns of its episodes. Bootstrap intervals
 draw runs, then episodes within each task of a drawn run, both with replacement, and take percentiles; they are the
 same at every call. One run tells what other episodes might give, not what another seed might, and three seeds are few.
+Where returns are of several stages, an episode is drawn with what it earned at each of them: starts are the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 Interval = tuple[float, float]
-Returns = Sequence[float]  # of a task's episodes
+Returns = Sequence[float] | np.ndarray  # of a task's episodes, (episodes,) or (stages, episodes)
 Run = Sequence[Returns]  # [task]
 Measure = Callable[[np.ndarray], np.ndarray]  # of mean returns (..., tasks), numbers (...)
 
@@ -19,22 +20,29 @@ Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standa
 
 
 def resample(runs: Sequence[Run], resamples: int = RESAMPLES) -> np.ndarray:
-    """Mean returns as they might have been, (resamples, runs, tasks)."""
+    """Mean returns as they might have been, (resamples, runs, tasks) or (resamples, runs, tasks, stages)."""
     rng = np.random.default_rng(0)
     drawn = rng.integers(len(runs), size=(resamples, len(runs)))
-    means = np.empty((*drawn.shape, len(runs[0])))
+    means = np.empty((*drawn.shape, len(runs[0]), *np.shape(runs[0][0])[:-1]))
     for number, run in enumerate(runs):
         rows = drawn == number
         for task, returns in enumerate(run):
             values = np.asarray(returns, np.float64)
-            episodes = rng.integers(len(values), size=(np.count_nonzero(rows), len(values)))
-            means[rows, task] = values[episodes].mean(axis=1)
+            count = values.shape[-1]
+            episodes = rng.integers(count, size=(np.count_nonzero(rows), count))
+            for stage in np.ndindex(values.shape[:-1]):
+                means[(rows, task, *stage)] = values[stage][episodes].mean(axis=1)
     return means
 
 
 def interval(drawn: np.ndarray, measure: Measure) -> Interval:
     """Of the mean over runs of a measure, from resampled mean returns."""
-    low, high = np.quantile(measure(drawn).mean(axis=1), [0.025, 0.975])
+    return middle(measure(drawn).mean(axis=1))
+
+
+def middle(values: np.ndarray) -> Interval:
+    """Between what 95 % of the values lie."""
+    low, high = np.quantile(values, [0.025, 0.975])
     return float(low), float(high)
 
 
@@ -43,7 +51,7 @@ def task_mean(task: int) -> Measure:
     return lambda means: means[..., task]
 
 
-def wilson(successes: int, count: int) -> Interval:
+def wilson(successes: float, count: int) -> Interval:
     """Of a success rate (Wilson 1927); sensible also where every episode succeeded, or none."""
     rate, weight = successes / count, Z**2 / count
     middle = (rate + weight / 2) / (1 + weight)
@@ -51,7 +59,8 @@ def wilson(successes: int, count: int) -> Interval:
     return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
-def interquartile_mean(values: Sequence[float]) -> float:
-    """The mean of the middle half."""
-    cut = len(values) // 4
-    return float(np.sort(values)[cut : len(values) - cut].mean())
+def interquartile_mean(values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """The mean of the middle half, over the last axis."""
+    ordered = np.sort(values, axis=-1)
+    cut = ordered.shape[-1] // 4
+    return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)

@@ -1,18 +1,22 @@
-"""The runs under a folder, those together that differ in nothing but the seed."""
+"""The runs under folders, those together that differ in nothing but the seed."""
 
-import re
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
-from holdfast.learners import LEARNERS
+from holdfast.report.groups_labels import label, rank
 from holdfast.runs.folder import RunFolder
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
-PUBLISHED = {"routing.threshold": "tau", "routing.alpha": "alpha"}  # always said, in the publication's words
+NEEDED = ("suite", "learner", "seed", "order")
+EXPERT = "expert.json"  # beside the runs, what experts/starts.py writes
 
 
 @dataclass(frozen=True)
@@ -23,11 +27,21 @@ class Result:
     plan: Mapping[str, Any]
     data_returns: Mapping[str, float]
     matrix: Matrix | None  # none unless every stage is evaluated
+    folder: Path = Path()
+    datasets: Mapping[str, str] = field(default_factory=dict)  # fingerprints, by task
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The plan, flat."""
-        return {name.removeprefix("config."): value for name, value in _flat(self.plan) if name not in ASIDE}
+        """The plan, flat, and which data it was."""
+        flat = {name.removeprefix("config."): value for name, value in _flat(self.plan) if name not in ASIDE}
+        return flat | ({"datasets": self.data} if self.data else {})
+
+    @property
+    def data(self) -> str:
+        """Eight letters that stand for the data of all tasks; none where the run did not come so far."""
+        if not self.matrix or not self.datasets:
+            return ""
+        return hashlib.sha256(json.dumps(self.datasets, sort_keys=True).encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -35,9 +49,15 @@ class Group:
     """A learner with one setting, and its runs."""
 
     learner: str
-    label: str  # the learner, and what tells this group from its others
-    routing: Mapping[str, Any]
+    label: str  # the learner, and what tells this group from the others
+    settings: Mapping[str, Any]
     results: tuple[Result, ...]  # in the order of their seeds
+
+    @property
+    def routing(self) -> dict[str, Any]:
+        """The settings of its routing."""
+        routing = (name for name in self.settings if name.startswith("routing."))
+        return {name.removeprefix("routing."): self.settings[name] for name in routing}
 
     @property
     def matrices(self) -> list[Matrix]:
@@ -45,66 +65,138 @@ class Group:
         return [result.matrix for result in self.results if result.matrix]
 
 
-def read(root: Path) -> list[Result]:
-    """Every run under a folder, the folder itself included."""
-    found = [_result(path.parent, root) for path in sorted(root.rglob("config.json"))]
+def read(*roots: Path, suite: str | None = None) -> list[Result]:
+    """Every run of a suite in these folders and under them, each once, whatever the order of the folders."""
+    runs = sorted((run for root in roots for run in _runs(root)), key=lambda run: (-len(run[1]), run[1], str(run[0])))
+    paths = {path.resolve(): (path, name) for path, name in runs}  # of several names the shortest
+    names = [name for _, name in paths.values()]
+    found = [_result(path, name if names.count(name) == 1 else str(path)) for path, name in paths.values()]
+    where = " and ".join(str(root) for root in roots)
     if not found:
-        raise Mistake(f"{root} holds no runs")
+        raise Mistake(f"{where} holds no runs")
     suites = sorted({result.plan["suite"] for result in found})
-    if len(suites) > 1:
-        raise Mistake(f"{root} holds runs of {' and '.join(suites)}: give the folder of one suite")
-    return found
+    if suite is None and len(suites) > 1:
+        raise Mistake(f"{where} holds runs of {' and '.join(suites)}: choose one with --suite")
+    own = [result for result in found if result.plan["suite"] == (suite or suites[0])]
+    if not own:
+        raise Mistake(f"{where} holds no run of {suite}, only of {' and '.join(suites)}")
+    return _once(sorted(own, key=lambda result: result.name))
 
 
-def _result(path: Path, root: Path) -> Result:
+def _runs(root: Path) -> list[tuple[Path, str]]:
+    """The runs of a folder and what each is called: itself, or those under it by their way there."""
+    if root.name == EXPERT:  # it stands among the runs, and so among runs/*
+        return []
+    if not root.is_dir():
+        raise Mistake(f"there is no folder {root}")
+    folders = list(_folders(root))
+    half = [path for path in folders if (path / "matrix.json").exists() and not (path / "config.json").exists()]
+    if half:
+        raise Mistake(f"{half[0]} is half a run folder: it has a matrix.json and no config.json")
+    paths = [path for path in folders if (path / "config.json").exists()]
+    return [(path, path.resolve().name if path == root else str(path.relative_to(root))) for path in paths]
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """A folder and all under it, links followed, each once."""
+    seen, ahead = set(), [root]
+    while ahead:
+        path = ahead.pop(0)
+        if path.resolve() not in seen:
+            seen.add(path.resolve())
+            yield path
+            ahead += sorted(inner for inner in path.iterdir() if inner.is_dir())
+
+
+def _result(path: Path, name: str) -> Result:
     folder = RunFolder(path)
-    matrix = folder.read_matrix()
-    complete = matrix if matrix and matrix.stages == len(matrix.tasks) else None
-    name = path.name if path == root else str(path.relative_to(root))
-    return Result(name, folder.record["config"], folder.record["data_returns"], complete)
+    record = folder.record
+    plan = record.get("config") if isinstance(record, Mapping) else None
+    if not isinstance(plan, Mapping) or not set(NEEDED) <= set(plan) or "data_returns" not in record:
+        raise Mistake(f"{path / 'config.json'} is not that of a run of holdfast: bring it back, or leave it out")
+    return Result(name, plan, record["data_returns"], _complete(folder, plan), path, record.get("datasets", {}))
+
+
+def _complete(folder: RunFolder, plan: Mapping[str, Any]) -> Matrix | None:
+    """The matrix of a run, if every stage is evaluated."""
+    place = folder.path / "matrix.json"
+    try:
+        matrix = folder.read_matrix()
+        if matrix is None:
+            return None
+        whole = _whole(matrix)
+    except (Mistake, TypeError, ValueError, AttributeError, KeyError, IndexError) as problem:
+        raise Mistake(f"{place} is damaged ({problem}): bring it back, or leave the run out") from problem
+    if [matrix.suite, matrix.learner, matrix.seed, matrix.tasks] != [plan[name] for name in NEEDED]:
+        raise Mistake(f"{place} is of another run than the config.json beside it: bring the right one back")
+    return matrix if whole else None
+
+
+def _whole(matrix: Matrix) -> bool:
+    """Whether every stage is evaluated; raises where a result is none."""
+    count = len(matrix.tasks)
+    for cells in (matrix.returns, matrix.successes, matrix.distinct_episodes):
+        if [len(row) for row in cells] != [count] * count or len(matrix.targets) != count:
+            raise ValueError("not as many results as tasks")
+    for stage in range(matrix.stages):
+        for task in range(stage + 1):
+            returns, successes = matrix.returns[stage][task], matrix.successes[stage][task]
+            if not returns or len(successes) != len(returns) or not np.isfinite(returns).all():
+                raise ValueError(f"no returns of {matrix.tasks[task]} after stage {stage}")
+            if len(returns) != len(matrix.returns[task][task]):
+                raise ValueError(f"not as many episodes of {matrix.tasks[task]} after stage {stage} as before")
+            if not 1 <= matrix.distinct_episodes[stage][task] <= len(returns):
+                raise ValueError("a count of episodes that cannot be")
+    return matrix.stages == count and matrix.bytes["total"] >= 0
+
+
+def _once(results: Sequence[Result]) -> list[Result]:
+    """Without copies of a run, as an export is; a seed that was run twice must not count as two."""
+    kept: list[Result] = []
+    for result in results:
+        twin = next((other for other in kept if _is_twin(other, result)), None)
+        if twin is None:
+            kept.append(result)
+        elif twin.matrix is None:
+            kept[kept.index(twin)] = result
+        elif result.matrix not in (None, twin.matrix):
+            raise Mistake(f"{twin.name} and {result.name} are one run with two results: leave one of them out")
+    return kept
+
+
+def _is_twin(one: Result, other: Result) -> bool:
+    names = ("learner", "seed")
+    return [one.plan[name] for name in names] == [other.plan[name] for name in names] and _alike(one, other)
+
+
+def _alike(one: Result, other: Result) -> bool:
+    """The same settings, and the same data as far as both came."""
+    both = set(one.datasets) & set(other.datasets)
+    known = [{**result.settings, "datasets": None} for result in (one, other)]
+    return known[0] == known[1] and all(one.datasets[task] == other.datasets[task] for task in both)
 
 
 def group(results: Sequence[Result]) -> list[Group]:
     """By learner, in the order that `holdfast learners` has, and by setting."""
-    used = {result.plan["learner"] for result in results}
-    names = [*(name for name in LEARNERS if name in used), *sorted(used - set(LEARNERS))]
-    return [found for name in names for found in _groups(name, results)]
-
-
-def _groups(learner: str, results: Sequence[Result]) -> list[Group]:
-    own = sorted((one for one in results if one.plan["learner"] == learner), key=lambda one: one.plan["seed"])
-    sets: list[tuple[dict[str, Any], list[Result]]] = []
-    for result in own:
-        if all(settings != result.settings for settings, _ in sets):
-            sets.append((result.settings, [other for other in own if other.settings == result.settings]))
+    sets: list[list[Result]] = []
+    # Complete runs first: they know all their data, so those that are not find the set they belong to.
+    for result in sorted(results, key=lambda one: (one.matrix is None, one.plan["seed"], one.name)):
+        home = next((own for own in sets if _same_learner(own[0], result) and _alike(own[0], result)), None)
+        sets.append([result]) if home is None else home.append(result)
+    named = [(own[0].plan["learner"], own[0].settings) for own in sets]
     groups = [
-        Group(learner, _label(learner, settings, [other for other, _ in sets]), _routing(settings), tuple(members))
-        for settings, members in sets
+        Group(learner, label(learner, settings, named), settings, tuple(sorted(own, key=_seed)))
+        for (learner, settings), own in zip(named, sets, strict=True)
     ]
-    return sorted(groups, key=lambda found: [_sortable(part) for part in re.split("[ =]", found.label)])
+    return sorted(groups, key=lambda found: rank(found.label))
 
 
-def _sortable(part: str) -> tuple[float, str]:
-    """Numbers by their size, before words."""
-    try:
-        return float(part), ""
-    except ValueError:
-        return float("inf"), part
+def _same_learner(one: Result, other: Result) -> bool:
+    return one.plan["learner"] == other.plan["learner"]
 
 
-def _label(learner: str, settings: Mapping[str, Any], all_settings: Sequence[Mapping[str, Any]]) -> str:
-    differing = [name for name in settings if any(other.get(name) != settings[name] for other in all_settings)]
-    said = [name for name in PUBLISHED if settings.get(name) is not None]
-    said += [name for name in differing if name not in said]
-    return " ".join([learner, *(f"{PUBLISHED.get(name, name)}={_text(settings[name])}" for name in said)])
-
-
-def _routing(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix("routing."): value for name, value in settings.items() if name.startswith("routing.")}
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _seed(result: Result) -> tuple[int, str]:
+    return result.plan["seed"], result.name
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,14 +1,24 @@
 """The publication's tables, to stand beside ours."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-Row = Mapping[str, Any]
+Row = Mapping[str, Any]  # method, run where there are several, and numbers by the name of their column
+SWEEP = "best sweep"  # by task, the best return of several targets, where the publication has it
 SETTINGS = {"tau": "threshold", "alpha": "alpha"}  # as the publication calls them: as a run's config does
 LIKE = {"atari5": {"protocol": ("paper",), "data": (None, "expert-10", "minari"), "transitions": (None,)}}
+CONDITIONS: Mapping[str, Mapping[str, Any]] = {  # under which the published runs were made, as a plan would say it
+    "atari5": {"protocol.name": "paper", "data": "minari", "transitions": None, "fit.steps": 20_000},
+    "panda3": {
+        "protocol.episodes": 20,
+        "data": "TQC with hindsight replay",
+        "transitions": 1_000_000,
+        "fit.steps": 1_000_000,
+    },
+}
 
 
 @cache
@@ -17,29 +27,87 @@ def tables() -> Mapping[str, Any]:
     return json.loads(Path(__file__).with_name("published.json").read_text(encoding="utf-8"))
 
 
-def main_rows(suite: str) -> Sequence[Row]:
-    """The main table of a suite, learned alone included; empty where nothing was published."""
-    if suite not in tables():
+def main_rows(suite: str) -> list[Row]:
+    """The main table of a suite; empty where nothing was published."""
+    return list(tables().get(suite, {}).get("main", []))
+
+
+def single_rows(suite: str) -> list[Row]:
+    """What tasks learned alone reached."""
+    found = tables().get(suite, {})
+    if "single_task" not in found:
         return []
-    return [*tables()[suite]["main"], {"method": "single", **tables()[suite]["single_task"]}]
+    sweep = {SWEEP: found["single_task_best_sweep"]} if "single_task_best_sweep" in found else {}
+    return [{"method": "single", **found["single_task"], **sweep}]
 
 
-def published(plan: Mapping[str, Any]) -> Row | None:
-    """The row of the main table that a run compares with; none where its data or protocol is not the published one."""
-    ran = {**plan, "protocol": plan.get("protocol", {}).get("name")}
-    alike = all(ran.get(name) in values for name, values in LIKE.get(plan["suite"], {}).items())
-    rows = main_rows(plan["suite"]) if alike else []
-    return next((row for row in rows if row["method"].split()[0] == plan["learner"]), None)
+def threshold_rows(suite: str) -> list[Row]:
+    """The grid of thresholds; Panda's is part of its auxiliary runs, and of several of one setting the first counts."""
+    grid = tables().get(suite, {}).get("thresholds")
+    if grid is not None:
+        return list(grid)
+    first = {row["method"]: row for row in reversed(auxiliary_rows(suite)) if "tau" in row["method"]}
+    return [{name: value for name, value in row.items() if name != "run"} for row in reversed(first.values())]
 
 
-def published_at(suite: str, learner: str, routing: Mapping[str, Any]) -> Row | None:
-    """The row of any table that a learner has with these routing settings, where the row names any."""
-    more = [row for name in ("thresholds", "aux_runs") for row in tables().get(suite, {}).get(name, [])]
-    further = [row for row in more if isinstance(row, Mapping)]  # some have no returns by task
-    rows = [row for row in [*main_rows(suite), *further] if row["method"].split()[0] == learner]
-    return next((row for row in rows if _agrees(row["method"], routing)), None)
+def auxiliary_rows(suite: str) -> list[Row]:
+    """Runs one by one; `run` counts from 0."""
+    return [_auxiliary(row) for row in tables().get(suite, {}).get("aux_runs", [])]
+
+
+def _auxiliary(row: Any) -> Row:
+    if isinstance(row, Mapping):  # Panda: "tsn-replaykl r1", counted from 1
+        method, _, number = row["method"].rpartition(" r")
+        return {**row, "method": method, "run": int(number) - 1}
+    method, number, share, forgotten = row  # Atari: s0, counted from 0
+    return {"method": method, "run": int(number.removeprefix("s")), "NormAvg": share, "AvgF": forgotten}
+
+
+def all_rows(suite: str) -> list[Row]:
+    """Of every table, the main one first; single runs are of no other settings."""
+    tables_of = (main_rows, single_rows, threshold_rows)
+    return [row for rows in tables_of for row in rows(suite)]
+
+
+def matching(rows: Sequence[Row], learner: str, routing: Mapping[str, Any]) -> Row | None:
+    """The first row of a learner whose settings, where it names any, are these."""
+    own = (row for row in rows if row["method"].split()[0] == learner)
+    return next((row for row in own if _agrees(row["method"], routing)), None)
 
 
 def _agrees(method: str, routing: Mapping[str, Any]) -> bool:
     named = [word.split("=") for word in method.split() if "=" in word]
     return all(routing.get(SETTINGS[name]) == float(value) for name, value in named)
+
+
+def published(plan: Mapping[str, Any]) -> Row | None:
+    """The row that a run compares with; none where its data, protocol, tasks or threshold are not the published."""
+    suite, ran = plan["suite"], {**plan, "protocol": plan.get("protocol", {}).get("name")}
+    alike = all(ran.get(name) in values for name, values in LIKE.get(suite, {}).items())
+    if not alike or _other_order(suite, plan):
+        return None
+    return matching(all_rows(suite), plan["learner"], plan.get("config", {}).get("routing", {}))
+
+
+def differences(suite: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """In what a run with these flat settings differs from the published ones: data, budget and protocol."""
+    return tuple(_differences(suite, settings))
+
+
+def _differences(suite: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in CONDITIONS.get(suite, {}).items():
+        if settings.get(name) != value:
+            yield f"{name} {_said(name, settings.get(name))} (published: {_said(name, value)})"
+    if _other_order(suite, settings):
+        yield f"tasks {', '.join(settings['order'])} (published: {', '.join(tables()[suite]['order'])})"
+
+
+def _other_order(suite: str, settings: Mapping[str, Any]) -> bool:
+    known = tables().get(suite, {}).get("order")
+    return known is not None and list(settings.get("order", known)) != known
+
+
+def _said(name: str, value: Any) -> str:
+    if value is None:
+        return "all" if name == "transitions" else "the suite's own"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,20 +1,22 @@
-"""Results that are kept: exports runs without their weights, and makes a page's table of them.
+"""Results that are kept: exports runs without their weights, and makes tables of them.
 
 python -m holdfast.report.results export runs/panda3 --out results/panda3
-python -m holdfast.report.results table results/panda3 --into docs/results/panda3.md
+holdfast table results/panda3 --into docs/results/panda3.md
 """
 
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
 from holdfast.errors import Mistake
-from holdfast.report.comparison import table
 from holdfast.report.export import export
+from holdfast.report.export_rliable import rliable
+from holdfast.report.tables import make, records
+from holdfast.report.tables_formats import FORMATS
 from holdfast.runs.files import write_bytes
 
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
@@ -30,12 +32,51 @@ class Export:
 
 
 @dataclass(frozen=True)
-class Table:
-    """Print the table of all runs under a folder, or fill it into a page."""
+class TableCommand:
+    """Print a table of runs, ours with intervals beside the published numbers; what is missing is said to be missing.
 
-    folder: tyro.conf.Positional[Path]
+    Runs that differ in the seed alone are one row. Published numbers of other data, budget or protocol are marked.
+    """
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS...")]
+    """Run folders, folders of run folders, or exports of them, as results/panda3 is."""
+    table: Literal["main", "tasks", "thresholds", "single", "aux"] = "main"
+    """main: final results, a row for each setting of a learner. tasks: the same task by task, and what was forgotten.
+    thresholds: affinity learners at each threshold. single: tasks learned alone. aux: every run by itself."""
+    suite: str | None = None
+    """Of which suite, where there are runs of several."""
+    paper: bool = False
+    """Only the publication's own rows of this table, each filled or missing; by default all runs, and then those."""
+    format: Literal["md", "tex", "csv", "rliable"] = "md"
+    """md: Markdown. tex: LaTeX (booktabs). csv: every number with all digits in a column of its own.
+    rliable: JSON of normalised scores, runs by tasks, whichever the table."""
+    out: Path | None = None
+    """A file instead of the screen."""
     into: Path | None = None
     """A Markdown page; what stands between its marks of the table is replaced."""
+
+
+def table_text(command: TableCommand) -> str:
+    """What is asked for, as text."""
+    if not command.runs:
+        raise Mistake("give run folders, as in: holdfast table runs/panda3")
+    found = records(*command.runs, suite=command.suite)
+    if command.format == "rliable":
+        return rliable(found)
+    return FORMATS[command.format](make(command.table, found, command.paper))
+
+
+def put_table(command: TableCommand) -> None:
+    """Prints what is asked for, or writes it where it is asked to."""
+    if command.into and (command.out or command.format != "md"):
+        raise Mistake("--into fills a Markdown page: leave --out and --format out")
+    content = table_text(command)
+    if command.into:
+        write_bytes(command.into, fill(_text(command.into), content).encode())
+    elif command.out:
+        write_bytes(command.out, f"{content}\n".encode())
+    else:
+        print(content)
 
 
 def fill(page: str, content: str) -> str:
@@ -49,16 +90,15 @@ def fill(page: str, content: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command; a user's mistake is one sentence and exit code 2."""
-    commands = Annotated[Export, tyro.conf.subcommand("export")] | Annotated[Table, tyro.conf.subcommand("table")]
-    command: Export | Table = tyro.cli(commands, prog="holdfast.report.results", args=arguments)
+    commands = (
+        Annotated[Export, tyro.conf.subcommand("export")] | Annotated[TableCommand, tyro.conf.subcommand("table")]
+    )
+    command: Export | TableCommand = tyro.cli(commands, prog="holdfast.report.results", args=arguments)
     try:
         if isinstance(command, Export):
             print("\n".join(str(place) for place in export(command.runs, command.out)))
-        elif command.into is None:
-            print(table(command.folder))
         else:
-            page = fill(_text(command.into), table(command.folder))
-            write_bytes(command.into, page.encode())
+            put_table(command)
     except Mistake as mistake:
         print(f"holdfast: {mistake}", file=sys.stderr)
         raise SystemExit(2) from None

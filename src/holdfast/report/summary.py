@@ -1,14 +1,15 @@
 """What a group of runs amounts to, and how sure that is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from holdfast.evaluation.matrix import Matrix, over_tasks
-from holdfast.evaluation.metrics import avg_gap, norm_avg
-from holdfast.evaluation.statistics import Interval, Measure, interval, resample, task_mean, wilson
+from holdfast.evaluation.metrics import avg_gap, norm_avg, shares
+from holdfast.evaluation.statistics import Interval, Measure, interquartile_mean, middle, resample, task_mean, wilson
+from holdfast.experts.chance import SCORES
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Estimate:
     """A number, and between what it lies with 95 % confidence, where that can be said."""
 
     value: float
-    interval: Interval | None
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -25,52 +26,114 @@ class Summary:
 
     returns: dict[str, Estimate]  # by task
     success: dict[str, Estimate]  # by task; all episodes of all runs together
+    learned: dict[str, Estimate]  # by task: what it was right after it was learned
+    lost: dict[str, Estimate]  # by task: F
+    distinct: dict[str, int]  # by task: distinct episodes of a run, at least
     normalised: Estimate | None  # NormAvg
+    middle: Estimate | None  # IQM: of shares of the targets, over runs and tasks
     gap: Estimate  # AvgGap
     behind: Estimate | None  # by how much the expert's mean return is better, start by start, over all tasks
-    forgotten: float  # AvgF
+    forgetting: Estimate  # AvgF
     copies: tuple[int, int]  # the fewest and the most
     bytes: float
-    episodes: int  # distinct ones of a task in a run, at least
+
+    @property
+    def forgotten(self) -> float:
+        """AvgF."""
+        return self.forgetting.value
+
+    @property
+    def episodes(self) -> int:
+        """Distinct ones of a task in a run, at least."""
+        return min(self.distinct.values())
+
+
+@dataclass(frozen=True)
+class Histories:
+    """Mean returns on every task after every stage, as they were and as they might have been."""
+
+    means: np.ndarray  # (runs, tasks, stages)
+    drawn: np.ndarray  # (resamples, runs, tasks, stages)
+    sure: bool  # whether there is more than one episode of one run, so that there is a spread to speak of
+
+    @classmethod
+    def of(cls, matrices: Sequence[Matrix]) -> "Histories":
+        runs = [_history(matrix) for matrix in matrices]
+        distinct = min(min(matrix.distinct_episodes[-1]) for matrix in matrices)
+        means = np.array([[task.mean(axis=-1) for task in run] for run in runs])
+        return cls(means, resample(runs), len(runs) > 1 or distinct > 1)
+
+    def estimate(self, measure: Callable[[np.ndarray], np.ndarray]) -> Estimate:
+        """Of a number (...,) that all runs (..., runs, tasks, stages) give together."""
+        return Estimate(float(measure(self.means)), middle(measure(self.drawn)) if self.sure else None)
+
+    def mean(self, measure: Measure) -> Estimate:
+        """The mean over runs of a measure of what tasks are in the end."""
+        return self.estimate(lambda means: measure(means[..., -1]).mean(axis=-1))
+
+    def forgotten(self, measure: Measure) -> Estimate:
+        """The mean over runs of a measure of what tasks were at their best, and are no more: of F."""
+        return self.estimate(lambda means: measure(means.max(axis=-1) - means[..., -1]).mean(axis=-1))
 
 
 def summarise(matrices: Sequence[Matrix], expert: Mapping[str, Any] | None = None) -> Summary:
     """The summary of complete runs of one suite in one order; `expert` is what it earned from the same starts."""
-    tasks, targets = matrices[0].tasks, matrices[0].targets
-    drawn = resample([matrix.final for matrix in matrices])
-    metrics = [matrix.metrics() for matrix in matrices]
-    episodes = min(min(matrix.distinct_episodes[-1]) for matrix in matrices)
-
-    def sure(values: Sequence[float] | np.ndarray, measure: Measure) -> Estimate:
-        return Estimate(float(np.mean(values)), interval(drawn, measure) if episodes > 1 else None)
-
-    means = np.array([matrix.mean[-1] for matrix in matrices])  # (runs, tasks)
-    shares = [found["NormAvg"] for found in metrics]
+    tasks, targets, runs = matrices[0].tasks, matrices[0].targets, Histories.of(matrices)
+    of_task = {task: task_mean(index) for index, task in enumerate(tasks)}
     return Summary(
-        returns={task: sure(means[:, index], task_mean(index)) for index, task in enumerate(tasks)},
+        returns={task: runs.mean(measure) for task, measure in of_task.items()},
         success=_success(matrices),
-        normalised=None if None in shares else sure(shares, over_tasks(norm_avg, targets)),
-        gap=sure([found["AvgGap"] for found in metrics], over_tasks(avg_gap, targets)),
+        learned={task: runs.estimate(_learned(index)) for index, task in enumerate(tasks)},
+        lost={task: runs.forgotten(measure) for task, measure in of_task.items()},
+        distinct={task: min(one.distinct_episodes[-1][index] for one in matrices) for index, task in enumerate(tasks)},
+        normalised=None if norm_avg(targets, targets) is None else runs.mean(over_tasks(norm_avg, targets)),
+        middle=_middle(runs, tasks, targets),
+        gap=runs.mean(over_tasks(avg_gap, targets)),
         behind=_behind(matrices, expert) if expert else None,
-        forgotten=float(np.mean([found["AvgF"] for found in metrics])),
+        forgetting=runs.forgotten(lambda lost: lost[..., :-1].mean(axis=-1)) if len(tasks) > 1 else Estimate(0.0),
         copies=(min(matrix.copies for matrix in matrices), max(matrix.copies for matrix in matrices)),
         bytes=float(np.mean([matrix.bytes["total"] for matrix in matrices])),
-        episodes=episodes,
     )
+
+
+def _history(matrix: Matrix) -> list[np.ndarray]:
+    """For each task, every episode after every stage, (stages, episodes); before it was learned, as when it was."""
+    count = len(matrix.tasks)
+    return [np.array([matrix.returns[max(stage, task)][task] for stage in range(count)]) for task in range(count)]
+
+
+def _learned(task: int) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda means: means[..., task, task].mean(axis=-1)
+
+
+def floors(tasks: Sequence[str]) -> list[float]:
+    """What counts as nothing: chance where targets are negative, and so no shares of them can be taken, else 0."""
+    return [SCORES.get(task, 0.0) for task in tasks]
+
+
+def _middle(runs: Histories, tasks: Sequence[str], targets: Sequence[float]) -> Estimate | None:
+    if shares(np.array(targets), targets, floors(tasks)) is None:
+        return None
+
+    def measure(means: np.ndarray) -> np.ndarray:
+        found = shares(means[..., -1], targets, floors(tasks))
+        assert found is not None
+        return interquartile_mean(100 * found.reshape(*found.shape[:-2], -1))
+
+    return runs.estimate(measure)
 
 
 def _behind(matrices: Sequence[Matrix], expert: Mapping[str, Any]) -> Estimate | None:
     """Differences start by start, so that the luck of the starts cancels; none where the starts are others."""
-    starts = ("first_seed", "episodes")
+    starts, own = ("first_seed", "episodes"), expert["returns"]
     if any(matrix.protocol.get(name) != expert["protocol"][name] for matrix in matrices for name in starts):
         return None
-    own = expert["returns"]
     runs = [
-        [np.subtract(own[task], returns).tolist() for task, returns in zip(matrix.tasks, matrix.final, strict=True)]
+        [np.subtract(own[task], returns) for task, returns in zip(matrix.tasks, matrix.final, strict=True)]
         for matrix in matrices
     ]
     mean = float(np.mean([[np.mean(task) for task in run] for run in runs]))
-    return Estimate(mean, interval(resample(runs), lambda means: means.mean(axis=-1)))
+    return Estimate(mean, middle(resample(runs).mean(axis=(1, 2))))
 
 
 def _success(matrices: Sequence[Matrix]) -> dict[str, Estimate]:
@@ -78,6 +141,7 @@ def _success(matrices: Sequence[Matrix]) -> dict[str, Estimate]:
         return {}
     found = {}
     for index, task in enumerate(matrices[0].tasks):
-        episodes = [success for matrix in matrices for success in matrix.successes[-1][index]]
-        found[task] = Estimate(float(np.mean(episodes)), wilson(sum(episodes), len(episodes)))
+        rate = float(np.mean([success for matrix in matrices for success in matrix.successes[-1][index]]))
+        count = sum(matrix.distinct_episodes[-1][index] for matrix in matrices)  # twice the same is no more evidence
+        found[task] = Estimate(rate, wilson(rate * count, count))
     return found

@@ -1,0 +1,167 @@
+"""A table as Markdown, LaTeX or CSV."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from holdfast.report.summary import Estimate
+from holdfast.report.tables import Table
+from holdfast.report.tables_lines import TASK, Line, Value
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a cell is written."""
+
+    special: Mapping[str, str]  # characters that mean something, and how they are written instead
+    published: str
+    two: str  # a number and the one under it
+    dash: str
+
+    def text(self, words: str) -> str:
+        """Words, nothing of which means anything; each character by itself, so that none is escaped twice."""
+        return "".join(self.special.get(character, character) for character in words)
+
+
+MARKDOWN = Style(
+    {"|": "\\|", "<": "&lt;", ">": "&gt;", "&": "&amp;", "*": "\\*", "_": "\\_", "`": "\\`", "\n": " "},
+    "*published: {}*",
+    "{}<br>{}",
+    "-",
+)
+LATEX = Style(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        "\n": " ",
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+    },
+    r"\emph{{published: {}}}",
+    r"\shortstack[r]{{{}\\{}}}",
+    "--",
+)
+
+
+def markdown(table: Table) -> str:
+    """Rows, and under them what must be known to read them and which runs each is made of."""
+    rule = ["---", *("--:" for _ in table.columns[1:])]
+    head = [MARKDOWN.text(column) for column in table.columns]
+    lines = [f"| {' | '.join(row)} |" for row in [head, rule, *_rows(table, MARKDOWN)]]
+    return "\n".join([*lines, "", *(f"- {MARKDOWN.text(note)}" for note in _notes(table))])
+
+
+def latex(table: Table) -> str:
+    """A table environment; a document must load booktabs and graphicx for it."""
+    rows = [" & ".join(row) + r" \\" for row in _rows(table, LATEX)]
+    head = " & ".join(LATEX.text(column) for column in table.columns) + r" \\"
+    return "\n".join(
+        [
+            r"% \usepackage{booktabs,graphicx}",
+            r"\begin{table}[htbp]",
+            r"\centering",
+            rf"\caption{{{LATEX.text(table.title)}}}",
+            r"\resizebox{\textwidth}{!}{%",
+            rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+            *(r"\toprule", head, r"\midrule", *rows, r"\bottomrule"),
+            r"\end{tabular}}",
+            r"\par\smallskip\raggedright\footnotesize",
+            *(rf"{LATEX.text(note)}\par" for note in _notes(table)),
+            r"\end{table}",
+        ]
+    )
+
+
+def _rows(table: Table, style: Style) -> Iterator[list[str]]:
+    """Ours, and under the last of those that it is for, the published row."""
+    for line, following in zip(table.lines, [*table.lines[1:], None], strict=True):
+        yield [style.text(line.label), *(_cell(line, column, style) for column in table.columns[1:])]
+        if line.published and not (following and _beside(line) == _beside(following)):
+            mark = f" ({table.marks[line.differs]})" if line.differs else ""
+            numbers = (_published(line, column, style) for column in table.columns[1:])
+            yield [style.published.format(style.text(line.source)) + mark, *numbers]
+
+
+def _beside(line: Line) -> tuple[object, ...]:
+    return line.published, line.source, line.differs
+
+
+def _cell(line: Line, column: str, style: Style) -> str:
+    if column not in line.values:
+        return style.dash if line.missing else ""
+    shown = style.text(text(line.values[column]))
+    return style.two.format(shown, style.text(share(line.rates[column]))) if column in line.rates else shown
+
+
+def _published(line: Line, column: str, style: Style) -> str:
+    if column == TASK and column in line.values:
+        return style.text(text(line.values[column]))
+    value = line.published.get(column, "")
+    return number(value) if isinstance(value, float) else str(value)  # a whole number as it was printed
+
+
+def _notes(table: Table) -> list[str]:
+    """How numbers were made, in what the published ones differ, and the runs of each line."""
+    ways = [f"({mark}) these runs differ from the published: {'; '.join(way)}." for way, mark in table.marks.items()]
+    runs: dict[str, list[str]] = {}
+    for line in table.lines:
+        runs.setdefault(line.label, []).extend(run for run in line.runs if run not in runs.get(line.label, []))
+    return [*table.notes, *ways, *(f"{label}: {', '.join(names)}" for label, names in runs.items() if names)]
+
+
+PARTS = ("", " low", " high", " success", " success low", " success high", " published")  # of a column
+
+
+def comma_separated(table: Table) -> str:
+    """A line for each of ours, and each that is missing, with all digits; every number in a column of its own."""
+    found = [_flat(line) for line in table.lines]
+    possible = [f"{name}{part}" for name in table.columns for part in PARTS]
+    columns = [name for name in possible if any(name in cells for cells in found)]
+    more = ("status", "published row", "published differs in", "runs", "how")
+    out = io.StringIO()
+    writer = csv.DictWriter(out, ["learner", *columns, *more], restval="", lineterminator="\n")
+    writer.writeheader()
+    for line, cells in zip(table.lines, found, strict=True):
+        status = "missing" if line.missing else "reference" if not line.runs else "ours"
+        rest = (status, line.source, "; ".join(line.differs), ", ".join(line.runs), " ".join(table.notes))
+        writer.writerow({"learner": line.label, **cells, **dict(zip(more, rest, strict=True))})
+    return out.getvalue().removesuffix("\n")
+
+
+def _flat(line: Line) -> dict[str, object]:
+    cells: dict[str, object] = {f"{name} published": value for name, value in line.published.items()}
+    for suffix, values in (("", line.values), (" success", line.rates)):
+        for name, value in values.items():
+            ends = value.interval if isinstance(value, Estimate) else None
+            cells[f"{name}{suffix}"] = value.value if isinstance(value, Estimate) else value
+            cells |= dict(zip((f"{name}{suffix} low", f"{name}{suffix} high"), ends, strict=True)) if ends else {}
+    return cells
+
+
+def text(value: Value) -> str:
+    """Words as they are; a number, and its interval where it has one."""
+    if isinstance(value, str):
+        return value
+    ends = "" if value.interval is None else " [{}, {}]".format(*map(number, value.interval))
+    return f"{number(value.value)}{ends}"
+
+
+def number(value: float) -> str:
+    """Three digits after the point, fewer where the number is large, two where it is tiny, none for zero."""
+    if abs(value) < 0.0005:
+        return f"{value:.2g}"  # what is not zero does not look like it
+    digits = 3 - sum(abs(value) >= bound for bound in (10, 100, 1000))
+    return f"{value:.{digits}f}"
+
+
+def share(found: Estimate) -> str:
+    """A rate, and its interval where it has one, in per cent."""
+    ends = "" if found.interval is None else " [{:.3g}, {:.3g}]".format(*(100 * end for end in found.interval))
+    return f"{100 * found.value:.3g} %{ends}"
+
+
+FORMATS = {"md": markdown, "tex": latex, "csv": comma_separated}
