@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from holdfast.evaluation.metrics import avg_gap
 from holdfast.report.groups import Group, group, read
-from holdfast.report.published import published_at
+from holdfast.report.published import all_rows, matching
 from holdfast.report.summary import summarise
 
 OURS, PUBLISHED, EXPERT = "#1f6f8b", "#c9772b", "#555555"
@@ -45,7 +45,7 @@ def draw_gap(axes: Axes, place: int, found: Group) -> None:
     low, high = gap.interval or (gap.value, gap.value)
     axes.plot([low, high], [place, place], color=OURS, lw=2)
     axes.plot(gap.value, place, "o", color=OURS, ms=7)
-    row = published_at("panda3", found.learner, found.routing)
+    row = matching(all_rows("panda3"), found.learner, found.routing)
     if row and "AvgGap" in row and found.label != "tsn-replaykl tau=0.25 subnets.outside=private":
         axes.plot(row["AvgGap"], place, "D", mfc="none", mec=PUBLISHED, ms=7)
 
