@@ -138,7 +138,8 @@ class RunFolder:
         if newest_only:
             stages = [{**old, "files": {}, "notes": {}} for old in stages]
         write_json(self.path / "routes.json", snapshot.notes.get("routes", []))
-        self._write_index([*stages, {"files": files, "notes": snapshot.notes, "bytes": snapshot.bytes()}])
+        notes = {name: note for name, note in snapshot.notes.items() if name != "routes"}  # written once
+        self._write_index([*stages, {"files": files, "notes": notes, "bytes": snapshot.bytes()}])
 
     def complete(self) -> None:
         """Gives up what only learning on needs."""
@@ -163,13 +164,15 @@ class RunFolder:
 
     def snapshot(self, stage: int) -> Snapshot:
         """What was learned by a stage; where only the newest is kept, that serves every stage."""
+        if not self.index["stages"][stage]["files"]:
+            stage = self.learned - 1
         entry = self.index["stages"][stage]
-        entry = entry if entry["files"] else self.index["stages"][-1]
         files = entry["files"].items()
         tensors = {name: read_tensors(self.path / file["path"], file["sha256"]) for name, file in files}
         memory = tensors.pop(MEMORY, {})
         weights = {name.removeprefix("weights/"): found for name, found in tensors.items()}
-        return Snapshot(weights, memory, entry["notes"])
+        notes = {"routes": self.read_routes()[: stage + 1], **entry["notes"]}
+        return Snapshot(weights, memory, notes)
 
     def bytes(self, stage: int) -> dict[str, int]:
         """What keeping the learner cost after a stage."""

@@ -12,7 +12,7 @@ import torch
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate, fingerprint
 from holdfast.evaluation.matrix import Matrix, reference
-from holdfast.evaluation.rollouts import evaluate
+from holdfast.evaluation.rollouts import evaluate_together
 from holdfast.learners.configure import learner_for, read_plan, suite_for
 from holdfast.learners.learner import Learner
 from holdfast.runs.folder import RunFolder
@@ -124,20 +124,29 @@ class Record:
     def evaluate(self, stage: int) -> None:
         """Plays every task learned so far, or carries a result over where nothing changed since it was played."""
         wanted = len(self.suite.tasks) if self.options.full_matrix else stage + 1
-        for index, task in enumerate(self.suite.tasks[:wanted]):
-            if self.matrix.returns[stage][index] is not None and not self.options.re_evaluate:
-                continue
-            origin = self._unchanged_since(stage, index)
-            if origin is None:
-                self.bring_learner_to(stage)
-                result = evaluate(self.learner.policy(task.name, known=stage + 1), task, self.protocol)
-                self.matrix.record(stage, index, result)
-            else:
+        missing = [
+            index for index in range(wanted) if self.options.re_evaluate or self.matrix.returns[stage][index] is None
+        ]
+        origins = {index: self._unchanged_since(stage, index) for index in missing}
+        self._play(stage, [index for index, origin in origins.items() if origin is None])
+        for index, origin in origins.items():
+            if origin is not None:
                 self.matrix.carry(stage, index, origin)
-            mean = float(np.mean(self.matrix.returns[stage][index]))
-            self.folder.event("evaluate", stage=stage, task=task.name, mean=mean, carried=origin)
-            self.screen.show(f"evaluate after {self.suite.names[stage]}", index + 1, wanted, f"{task.name} {mean:.4g}")
+            task, mean = self.suite.names[index], float(np.mean(self.matrix.returns[stage][index]))
+            self.folder.event("evaluate", stage=stage, task=task, mean=mean, carried=origin)
+            self.screen.show(f"evaluate after {self.suite.names[stage]}", index + 1, wanted, f"{task} {mean:.4g}")
+        if missing:
             self._keep()
+
+    def _play(self, stage: int, indices: Sequence[int]) -> None:
+        """All of these tasks at once."""
+        if not indices:
+            return
+        self.bring_learner_to(stage)
+        tasks = [self.suite.tasks[index] for index in indices]
+        players = [(self.learner.policy(task.name, known=stage + 1), task) for task in tasks]
+        for index, result in zip(indices, evaluate_together(players, self.protocol), strict=True):
+            self.matrix.record(stage, index, result)
 
     def close(self) -> None:
         """Leaves learner and results as the last task left them."""
