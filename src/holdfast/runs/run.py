@@ -15,7 +15,9 @@ from holdfast.evaluation.matrix import Matrix, reference
 from holdfast.evaluation.rollouts import evaluate
 from holdfast.learners.configure import learner_for, read_plan, suite_for
 from holdfast.learners.learner import Learner
+from holdfast.learners.memo import NoMemo
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.memo import DiskMemo
 from holdfast.runs.recorder import Board, FolderRecorder, Screen
 from holdfast.suites.task import Suite
 
@@ -32,6 +34,8 @@ class Options:
     """Evaluate tasks that are not learned yet as well; such entries are in no metric."""
     single: Path | None = None
     """A run of the learner `single` to measure forward transfer against."""
+    memo: Path | None = None
+    """A folder of finished fits that runs share: one that was done before, to the bit, is recalled, not trained."""
     save_every: float = 30.0
     """Seconds after which a running fit is saved."""
     tensorboard: bool = find_spec("tensorboard") is not None
@@ -49,6 +53,7 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
         check_fresh(learner, suite.names[: folder.learned])
         stack.enter_context(threads(folder.record["threads"]))
         screen = stack.enter_context(Screen())
+        memo = DiskMemo(options.memo) if options.memo else NoMemo()
         board = stack.enter_context(Board(folder)) if options.tensorboard else None
         record = Record(folder, suite, learner, screen, options)
         for stage, task in enumerate(suite.tasks):
@@ -57,7 +62,7 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
                 for known in suite.tasks[: stage + 1]:
                     folder.check_data(known.name, known.dataset)
                 folder.begin_task(task.name)
-                learner.learn(task, FolderRecorder(folder, screen, stage, task.name, options.save_every, board))
+                learner.learn(task, FolderRecorder(folder, screen, stage, task.name, options.save_every, board, memo))
                 folder.commit(learner.snapshot(), newest_only=learner.retains)
             record.certify(stage)
             if options.evaluate:

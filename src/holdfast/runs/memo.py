@@ -1,0 +1,63 @@
+"""Finished fits on disk: a file each, which runs share, and which whoever makes it keeps locked."""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor
+
+from holdfast.learners.memo import Entry, Memo, Nowhere
+from holdfast.runs.files import packed, write_bytes
+
+
+class DiskMemo(Memo):
+    """A folder of outcomes by key; it can be deleted at any time, and then fits are trained again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def entry(self, key: Callable[[], str | None]) -> Iterator[Entry]:
+        name = key()
+        if name is None:
+            yield Nowhere()
+        else:
+            with locked(self.path / f"{name}.lock"):
+                yield File(self.path / f"{name}.fit")
+
+
+class File(Entry):
+    """The hash of what follows, then the tensors as safetensors."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[str, Tensor] | None:
+        content = self.path.read_bytes() if self.path.exists() else b""
+        if hashlib.sha256(content[64:]).hexdigest().encode() != content[:64]:
+            return None  # not there, cut off or changed
+        try:
+            return load(content[64:])
+        except SafetensorError:
+            return None
+
+    def write(self, tensors: dict[str, Tensor]) -> None:
+        content, digest = packed(tensors)
+        write_bytes(self.path, digest.encode() + content)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Waits until no other process has this lock; it goes when the process ends, however it ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
