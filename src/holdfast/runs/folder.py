@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import platform
+import shlex
 import shutil
 import sys
 import time
@@ -226,5 +227,7 @@ def surroundings() -> dict[str, Any]:
             continue
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     hardware = {"processor": platform.machine(), "cores": os.cpu_count(), "accelerator": accelerator}
-    command = " ".join(["holdfast", *sys.argv[1:]]) if Path(sys.argv[0]).name == "holdfast" else None
+    program = Path(sys.argv[0])
+    ours = "holdfast" in (program.name, program.parent.name)  # the script, or python -m holdfast
+    command = shlex.join(["holdfast", *sys.argv[1:]]) if ours else None
     return {"versions": versions, "hardware": hardware, "command": command}

@@ -43,6 +43,11 @@ class Screen:
         bar = known[name] if name in known else self.bars.add_task(name, total=total, note="")
         self.bars.update(bar, completed=done, total=total, note=note)
 
+    def drop(self, name: str) -> None:
+        """Takes the bar of this name away, if there is one."""
+        for task in [task for task in self.bars.tasks if task.description == name]:
+            self.bars.remove_task(task.id)
+
 
 class FolderRecorder:
     """Records one task's learning; the state of the fit is saved every so many seconds."""
