@@ -112,7 +112,8 @@ class ShowCommand:
 def run_command(arguments: Sequence[str]) -> None:
     """holdfast run"""
     command = parse(arguments, default_command(arguments))
-    carry_out(command)
+    if not carry_out(command):
+        return
     if command.options.evaluate:
         show_run(command.out)
     else:

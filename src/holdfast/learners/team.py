@@ -68,6 +68,15 @@ class Team:
         """Until the first process is here."""
         self.told(0)
 
+    @contextmanager
+    def one_before(self) -> Iterator[None]:
+        """The first process does this before the others."""
+        if not self.leads:
+            self.wait()
+        yield
+        if self.leads:
+            self.wait()
+
     def check_alike(self, digest: Callable[[], str | None]) -> None:
         """Raises unless all processes are about to train the same."""
         if self.size > 1:

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from holdfast.learners import Plan, configure, learner_for, suite_for
+from holdfast.learners.team import joined
 from holdfast.runs.recorder import Screen
 from holdfast.runs.run import Options, run
 
@@ -59,13 +60,15 @@ def parse(words: Sequence[str], default: RunCommand, console: bool = True) -> Ru
     return tyro.cli(RunCommand, prog="holdfast run", args=words, default=default, config=FLAGS, console_outputs=console)
 
 
-def carry_out(command: RunCommand) -> None:
-    """Makes what data is missing, then learns."""
-    with Screen() as screen:
-        suite = suite_for(command.plan, partial(show_data, screen))
-        for task in suite.tasks:
-            task.dataset  # noqa: B018  made here, where it can be watched, if it is not there yet
-    run(suite, learner_for(command.plan, suite, command.device), command.out, command.options)
+def carry_out(command: RunCommand) -> bool:
+    """Makes what data is missing, then learns; returns whether this is the process that keeps the record."""
+    with joined(command.device) as team:
+        with team.one_before(), Screen() as screen:
+            suite = suite_for(command.plan, partial(show_data, screen))
+            for task in suite.tasks:
+                task.dataset  # noqa: B018  made here, where it can be watched, if it is not there yet
+        run(suite, learner_for(command.plan, suite, command.device), command.out, command.options)
+        return team.leads
 
 
 def show_data(screen: Screen, task: str, done: int, wanted: int) -> None:

@@ -154,7 +154,8 @@ def _words(settings: Settings) -> list[str]:
 
 def _checked(settings: Settings) -> RunCommand:
     """The command of these settings; raises one sentence about what is wrong with them."""
-    suite, learner, preset, budget, protocol = (settings.get(name, usual) for name, usual in NAMES.items())
+    chosen: list[Any] = [settings.get(name, usual) for name, usual in NAMES.items()]
+    suite, learner, preset, budget, protocol = chosen
     default = RunCommand(configure(suite, learner, preset, budget, protocol=protocol), Options())
     known = {*_names(default.plan), *_names(default.plan.config), *_names(default.options), "device"} - {*SWEEPS_OWN}
     for name in settings:

@@ -16,6 +16,7 @@ from holdfast.evaluation.rollouts import evaluate
 from holdfast.learners.configure import learner_for, read_plan, suite_for
 from holdfast.learners.learner import Learner
 from holdfast.learners.memo import NoMemo
+from holdfast.learners.team import team
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.memo import DiskMemo
 from holdfast.runs.recorder import Board, FolderRecorder, Screen
@@ -48,8 +49,14 @@ DEFAULT = Options()
 def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEFAULT) -> Matrix:
     """Learns the suite's tasks in order and returns the results; interrupted, the same call goes on."""
     check_belongs(suite, learner)
+    return (lead if team().leads else follow)(suite, learner, Path(path), options)
+
+
+def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix:
+    """The run, and its record."""
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(path, learner.plan))
+        team().wait()  # the others read it from here on
         check_fresh(learner, suite.names[: folder.learned])
         stack.enter_context(threads(folder.record["threads"]))
         screen = stack.enter_context(Screen())
@@ -69,7 +76,22 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
                 record.evaluate(stage)
         folder.complete()
         record.close()
+        team().wait()
         return record.matrix
+
+
+def follow(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix:
+    """Trains along with the process that leads, which alone writes and evaluates."""
+    team().wait()
+    folder = RunFolder(path)
+    check_fresh(learner, suite.names[: folder.learned])
+    with threads(folder.record["threads"]):
+        if 0 < folder.learned < len(suite.tasks) and not learner.learned:
+            learner.restore(folder.snapshot(folder.learned - 1))
+        for task in suite.tasks[folder.learned :]:
+            learner.learn(task)
+    team().wait()
+    return RunFolder(path).read_matrix() or empty_matrix(suite, learner)
 
 
 def check_belongs(suite: Suite, learner: Learner) -> None:
