@@ -273,6 +273,12 @@ def test_the_key_covers_what_holds_parameters_and_how_strongly():
     assert len({content(anchor) for anchor in anchors}) == 4
 
 
+def test_the_order_in_which_a_file_was_read_changes_no_key():
+    ones = {"a": torch.ones(1), "b": torch.ones(1)}
+    backwards = dict(reversed(ones.items()))
+    assert content(Anchor(1.0, ones, dict(ones))) == content(Anchor(1.0, backwards, dict(backwards)))
+
+
 def test_the_key_covers_our_own_code(monkeypatch):
     found = parts()
     before = key(found)
