@@ -5,8 +5,10 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
+from io import StringIO
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -52,8 +54,8 @@ class Job:
         return self.command.plan.config.fit.steps * len(self.command.plan.order)
 
 
-def read_grid(path: Path, out: Path | None = None) -> Grid:
-    """The grid in a file; its runs go to `out`, or where the file says, or to runs/ and the file's name."""
+def read_grid(path: Path, out: Path | None = None, budget: str | None = None) -> Grid:
+    """The grid in a file, with its own budget or another; its runs go to `out`, or where the file says, or to runs/."""
     try:
         record = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -66,7 +68,8 @@ def read_grid(path: Path, out: Path | None = None) -> Grid:
             raise Mistake(f"{path}: {name!r} must be a part, written [[{name}]] with settings under it")
     if not record:
         raise Mistake(f"{path} has no runs: write [[main]] and settings under it")
-    parts = {name: [dict(_flat(block)) for block in part] for name, part in record.items()}
+    instead = {"budget": budget} if budget else {}
+    parts = {name: [{**dict(_flat(block)), **instead} for block in part] for name, part in record.items()}
     return Grid(path, out or Path(place), dict(_flat(common)), parts)
 
 
@@ -172,10 +175,11 @@ def _checked(settings: Settings) -> RunCommand:
 
 
 def _parsed(settings: Settings, default: RunCommand) -> RunCommand | None:
-    try:
-        return parse(_words(settings), default, console=False)
-    except SystemExit:
-        return None
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # we say it in one sentence
+        try:
+            return parse(_words(settings), default)
+        except SystemExit:
+            return None
 
 
 def _names(thing: Any, prefix: str = "") -> Iterator[str]:

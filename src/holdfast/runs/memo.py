@@ -1,8 +1,6 @@
 """Finished fits on disk: a file each, which runs share, and which whoever makes it keeps locked."""
 
-import fcntl
 import hashlib
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
+from holdfast.data.locks import locked
 from holdfast.learners.memo import Entry, Memo, Nowhere
 from holdfast.runs.files import packed, write_bytes
 
@@ -49,15 +48,3 @@ class File(Entry):
     def write(self, tensors: dict[str, Tensor]) -> None:
         content, digest = packed(tensors)
         write_bytes(self.path, digest.encode() + content)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Waits until no other process has this lock; it goes when the process ends, however it ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
