@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+from holdfast.data.locks import locked
 from holdfast.data.windows import Mixture
 from holdfast.learners import memo as memos
 from holdfast.learners.anchor import Anchor
@@ -24,7 +25,7 @@ from holdfast.learners.learner import new_net, windows_of
 from holdfast.learners.memo import key_of
 from holdfast.learners.recorder import Silent
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.memo import DiskMemo, locked
+from holdfast.runs.memo import DiskMemo
 from holdfast.runs.recorder import FolderRecorder
 from holdfast.runs.run import run
 from tests.tiny import ALL, QUIET, SPARSE, contents, tiny_learner, tiny_suite

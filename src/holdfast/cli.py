@@ -85,6 +85,8 @@ class SweepCommand:
     """Parts of the grid; by default all."""
     out: Path | None = None
     """The folder of the run folders; by default what the grid says, or runs/ and its name."""
+    budget: str | None = None
+    """Instead of the one that the grid says, as in --budget smoke to try it out."""
     device: str = "auto"
     """auto, cpu or cuda, where the grid does not say."""
     at_once: int | None = None
@@ -133,7 +135,7 @@ def evaluate_command(arguments: Sequence[str]) -> None:
 def sweep_command(arguments: Sequence[str]) -> None:
     """holdfast sweep"""
     command = tyro.cli(SweepCommand, prog="holdfast sweep", args=arguments, config=FLAGS)
-    grid = read_grid(command.grid, command.out)
+    grid = read_grid(command.grid, command.out, command.budget)
     device = device_for(command.on, command.device, command.gpus)
     jobs = expand(grid, command.part, device, command.memo)
     if command.dry:

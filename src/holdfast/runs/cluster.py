@@ -9,7 +9,6 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from time import sleep
@@ -89,7 +88,7 @@ class Remote(Attempt):
             except StopIteration:
                 return End(False, "the worker ended without a word")
             except self.ray.exceptions.RayError as problem:
-                return End(False, f"its worker was lost: {str(problem).strip().splitlines()[0]}")
+                return End(False, f"its worker failed: {str(problem).strip().splitlines()[-1]}")
             if isinstance(seen, End):
                 return self._received(seen)
             self._take(seen)
@@ -162,4 +161,5 @@ def _pieces(folder: Path, log: Path) -> Iterator[bytes]:
             if folder.exists():
                 archive.add(folder, "run")
         file.seek(0)
-        yield from iter(partial(file.read, PIECE), b"")
+        while piece := file.read(PIECE):
+            yield piece

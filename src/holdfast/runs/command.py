@@ -55,9 +55,9 @@ def default_command(words: Sequence[str]) -> RunCommand:
     return RunCommand(plan, Options())
 
 
-def parse(words: Sequence[str], default: RunCommand, console: bool = True) -> RunCommand:
-    """The command that these words say; raises SystemExit where they say nothing, with an explanation if wanted."""
-    return tyro.cli(RunCommand, prog="holdfast run", args=words, default=default, config=FLAGS, console_outputs=console)
+def parse(words: Sequence[str], default: RunCommand) -> RunCommand:
+    """The command that these words say; where they say nothing, prints why and raises SystemExit."""
+    return tyro.cli(RunCommand, prog="holdfast run", args=words, default=default, config=FLAGS)
 
 
 def carry_out(command: RunCommand) -> bool:
