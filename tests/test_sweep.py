@@ -377,3 +377,5 @@ def test_a_worker_that_does_not_see_the_folder_sends_its_own(two_nodes, tmp_path
     said = json.loads((fine.job.path / "config.json").read_text())["command"]
     assert said == shlex.join(["holdfast", *fine.job.words])
     assert not (found.out / "memo").exists()
+    assert [path.name for path in clusters.scratch(str(found.out)).glob("naive*")] == []
+    shutil.rmtree(clusters.scratch(str(found.out)))

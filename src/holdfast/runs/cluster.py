@@ -1,5 +1,6 @@
 """Runs on a Ray cluster: each is a task there, which tells how far it is and sends its folder where none is shared."""
 
+import hashlib
 import io
 import os
 import shutil
@@ -127,7 +128,7 @@ def carry_out(order: Order) -> Iterator[Began | Progress | bytes | End]:
     out, mark = Path(order.out), Path(order.out) / MARK
     shared = mark.exists() and mark.read_text() == order.mark
     if not shared:
-        out = Path(tempfile.gettempdir()) / f"holdfast-sweep-{os.getuid()}" / out.name
+        out = scratch(order.out)
     folder, log = out / order.job.path.name, Path(order.log) if shared else out / "logs" / f"{order.job.name}.log"
     words = _placed(order.job, folder, out / "memo")
     process = Process(order.job, words, folder, log, {})
@@ -146,6 +147,11 @@ def carry_out(order: Order) -> Iterator[Began | Progress | bytes | End]:
         yield seen
     finally:
         process.stop()
+
+
+def scratch(out: str) -> Path:
+    """Where a worker keeps runs of a sweep whose folder it does not see."""
+    return Path(tempfile.gettempdir()) / f"holdfast-sweep-{hashlib.sha256(out.encode()).hexdigest()[:12]}"
 
 
 def _placed(job: Job, folder: Path, memo: Path) -> list[str]:
