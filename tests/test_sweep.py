@@ -21,6 +21,7 @@ import holdfast
 from holdfast.cli import main
 from holdfast.runs import attempt as attempts
 from holdfast.runs import cluster as clusters
+from holdfast.runs import local as locals_
 from holdfast.runs.command import RunCommand, default_command, parse
 from holdfast.runs.grid import Grid, Job, address, expand, read_grid
 from holdfast.runs.recorder import Screen
@@ -255,6 +256,26 @@ def test_a_sweep_gives_what_its_commands_give_whatever_is_killed_or_fails_and_ag
     main([*words, "--part", "a"])
     assert capsys.readouterr().out.count("was there") == 2
     assert logs == {job.name: (job.path / "events.jsonl").read_text() for job in (near, far)}
+
+
+def test_each_gpu_has_as_many_runs_as_the_others(tmp_path, monkeypatch):
+    given: list[str] = []
+
+    class Stub:
+        ended = False
+
+        def __init__(self, job: Job, words: Any, folder: Path, log: Path, more: dict[str, str]) -> None:
+            given.append(more.get("CUDA_VISIBLE_DEVICES", "all"))
+
+    monkeypatch.setattr(locals_, "Process", Stub)
+    (job,) = jobs_of(grid(tmp_path, '[[a]]\nlearner="naive"\n'))
+    engine = locals_.Local(4, 2)
+    first, second = engine.start(job, tmp_path), engine.start(job, tmp_path)
+    second.ended = True  # type: ignore[attr-defined]
+    engine.start(job, tmp_path)
+    first.ended = True  # type: ignore[attr-defined]
+    engine.start(job, tmp_path)
+    assert given == ["0", "1", "1", "0"]
 
 
 LONG = f'{QUICK}[[a]]\nlearner="si"\nfit.steps=150\nsave_every=0.0\n'

@@ -92,6 +92,11 @@ class Process(Attempt):
         self.stop()
         return End(code == 0, "" if code == 0 else reason(self.log, code))
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.process.poll() is not None
+
     def stop(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()  # lets go of the leash

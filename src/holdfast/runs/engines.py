@@ -40,9 +40,10 @@ def engine_for(on: str, jobs: Sequence[Job], device: str, out: Path, resources: 
     """The engine of this name."""
     threads = max((job.command.plan.threads or 1 for job in jobs), default=1)
     if on == "local":
-        return Local(resources.at_once or places_here(threads, device), torch.cuda.device_count())
+        gpus = torch.cuda.device_count() if device == "cuda" else 0
+        return Local(resources.at_once or places_here(threads, device), gpus)
     from holdfast.runs.cluster import Cluster
 
-    gpus = resources.gpus if resources.gpus is not None else float(device.startswith("cuda"))
+    per_run = resources.gpus if resources.gpus is not None else float(device.startswith("cuda"))
     cpus = resources.cpus if resources.cpus is not None else float(threads)
-    return Cluster(out, resources.address, cpus, gpus, resources.at_once or len(jobs))
+    return Cluster(out, resources.address, cpus, per_run, resources.at_once or len(jobs))

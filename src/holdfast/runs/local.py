@@ -10,15 +10,19 @@ from holdfast.runs.grid import Job
 
 
 class Local(Engine):
-    """Processes; where there are several GPUs, the runs take them in turn."""
+    """Processes; where there are several GPUs, each run has the one that the fewest have."""
 
     def __init__(self, places: int, gpus: int) -> None:
-        self.places, self.gpus, self.started = places, gpus, 0
+        self.places, self.running = places, dict[int, list[Process]]({gpu: [] for gpu in range(gpus)})
 
     def start(self, job: Job, log: Path) -> Attempt:
-        self.started += 1
-        own = {"CUDA_VISIBLE_DEVICES": str(self.started % self.gpus)} if self.gpus > 1 else {}
-        return Process(job, job.words, job.path, log, own)
+        if len(self.running) < 2:
+            return Process(job, job.words, job.path, log, {})
+        self.running = {gpu: [one for one in found if not one.ended] for gpu, found in self.running.items()}
+        gpu = min(self.running, key=lambda gpu: len(self.running[gpu]))
+        process = Process(job, job.words, job.path, log, {"CUDA_VISIBLE_DEVICES": str(gpu)})
+        self.running[gpu].append(process)
+        return process
 
 
 def places_here(threads: int, device: str) -> int:

@@ -10,6 +10,7 @@ from typing import Literal
 from rich.table import Table
 
 from holdfast.errors import Mistake
+from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.attempt import Attempt, End, Engine, Progress
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.grid import Job
@@ -99,14 +100,14 @@ def complete(job: Job) -> bool:
         return False
     learned = folder.learned == tasks and not (job.path / "state").exists()
     certified = len(certificates) == tasks * (tasks + 1) // 2
-    return learned and certified and (not job.command.options.evaluate or _evaluated(matrix, job))
+    options = job.command.options
+    return learned and certified and (not options.evaluate or evaluated(matrix, options.full_matrix))
 
 
-def _evaluated(matrix: object, job: Job) -> bool:
-    returns = getattr(matrix, "returns", [])
-    wide = job.command.options.full_matrix
-    cells = [cell for stage, row in enumerate(returns) for cell in (row if wide else row[: stage + 1])]
-    return bool(cells) and all(cell is not None for cell in cells)
+def evaluated(matrix: Matrix | None, full: bool) -> bool:
+    """Whether every task was played after every stage from its own on, or after all of them."""
+    rows = matrix.returns if matrix else [[None]]
+    return all(cell is not None for stage, row in enumerate(rows) for cell in (row if full else row[: stage + 1]))
 
 
 def table(results: Sequence[Result]) -> Table:
