@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,11 @@ def jobs_of(found: Grid, *parts: str, memo: bool = True) -> list[Job]:
     return expand(found, parts, "cpu", memo)
 
 
+@cache
+def all_jobs(path: Path) -> list[Job]:
+    return expand(read_grid(path), (), "cpu", True)
+
+
 def reread(words: tuple[str, ...]) -> RunCommand:
     return parse(words[1:], default_command(words[1:]))
 
@@ -87,7 +93,7 @@ def test_a_grid_is_the_product_of_its_lists_part_by_part(tmp_path):
 
 @pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
 def test_every_grid_stands_for_runs_whose_commands_say_exactly_them(path):
-    jobs = expand(read_grid(path), (), "cpu", True)
+    jobs = all_jobs(path)
     assert len({job.name for job in jobs}) == len(jobs) > 0
     for job in jobs[:: max(len(jobs) // 5, 1)]:
         assert reread(job.words) == job.command
@@ -99,7 +105,7 @@ def test_every_published_row_has_its_run(suite):
     rows = json.loads((Path(holdfast.__file__).parent / "report" / "published.json").read_text())[suite]
     methods = [row["method"] if isinstance(row, dict) else row[0] for row in [*rows["main"], *rows["aux_runs"]]]
     methods += [row["method"] for row in rows.get("thresholds", [])]
-    plans = [job.command.plan for job in expand(read_grid(ROOT / "grids" / f"{suite}.toml"), (), "cpu", True)]
+    plans = [job.command.plan for job in all_jobs(ROOT / "grids" / f"{suite}.toml")]
     for method in methods:
         name, *settings = method.split()
         wanted = {word.split("=")[0]: float(word.split("=")[1]) for word in settings if "=" in word}
@@ -278,7 +284,7 @@ def test_each_gpu_has_as_many_runs_as_the_others(tmp_path, monkeypatch):
     assert given == ["0", "1", "1", "0"]
 
 
-LONG = f'{QUICK}[[a]]\nlearner="si"\nfit.steps=150\nsave_every=0.0\n'
+LONG = f'{QUICK}[[a]]\nlearner="naive"\nfit.steps=120\nsave_every=0.0\n'
 
 
 def under_way(found: Grid, job: Job) -> subprocess.Popen:
@@ -313,7 +319,7 @@ def free(path: Path) -> bool:
 
 
 def test_a_sweep_that_is_killed_or_interrupted_takes_its_runs_with_it_and_goes_on_later(tmp_path):
-    found = grid(tmp_path, LONG.replace("150", "3000"))
+    found = grid(tmp_path, LONG.replace("120", "3000"))
     (job,) = jobs_of(found)
     with under_way(found, job) as process:
         process.kill()
