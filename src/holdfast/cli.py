@@ -1,5 +1,6 @@
 """The command line: names in, run folders out."""
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,16 @@ from holdfast.errors import Mistake
 from holdfast.experts.make import TASKS, make_expert
 from holdfast.experts.supply import suite as suite_named
 from holdfast.experts.supply import supply_of
-from holdfast.learners import LEARNERS, Plan, configure, learner_for, suite_for
+from holdfast.learners import LEARNERS
 from holdfast.report.results import TableCommand, put_table
 from holdfast.report.terminal import checks_table, show
+from holdfast.runs.command import FLAGS, carry_out, default_command, parse, show_data
+from holdfast.runs.engines import Resources, device_for, engine_for
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.grid import expand, read_grid
 from holdfast.runs.recorder import Screen
 from holdfast.runs.run import Options, reopen, run
+from holdfast.runs.sweep import Sweep, table
 from holdfast.suites import SUITES
 
 USAGE = """usage: holdfast COMMAND ...
@@ -29,6 +34,7 @@ USAGE = """usage: holdfast COMMAND ...
   run        learn a suite's tasks one after another; again = resume
   evaluate   evaluate a run that was trained where no simulator is
   show       print a run's matrix, routes and certificate
+  sweep      carry out the runs of a grid, on this machine or on Ray; again = resume
   table      the paper's tables from runs, beside the published numbers
   data       build, check or list recorded data
   expert     train or tune the expert of a task, and record or score it
@@ -36,37 +42,6 @@ USAGE = """usage: holdfast COMMAND ...
   learners   what there is to learn with
 
 holdfast COMMAND --help tells more; holdfast run --suite S --learner L --help lists that learner's settings."""
-
-
-@dataclass(frozen=True)
-class Named:
-    """A protocol by name."""
-
-    name: str | None = None
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The names that settings follow from."""
-
-    protocol: Named
-
-    suite: str = "toy"
-    learner: str = "affinity-l"
-    preset: str = "paper"
-    budget: str = "quick"
-
-
-@dataclass(frozen=True)
-class RunCommand:
-    """Learn a suite's tasks one after another, evaluate and certify after each. The same command again resumes."""
-
-    plan: Annotated[Plan, tyro.conf.arg(name="")]
-    options: Annotated[Options, tyro.conf.arg(name="")]
-    out: Path = Path("runs/demo")
-    """The run folder."""
-    device: str = "auto"
-    """auto, cpu or cuda."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +76,36 @@ class DataCommand:
 
 
 @dataclass(frozen=True)
+class SweepCommand:
+    """Carry out the runs of a grid; what is there already is not run again, and what was interrupted goes on."""
+
+    grid: Annotated[Path, tyro.conf.Positional]
+    """A TOML file, as in grids/."""
+    on: Literal["local", "ray"] = "local"
+    """Processes on this machine, or Ray."""
+    part: tuple[str, ...] = ()
+    """Parts of the grid; by default all."""
+    out: Path | None = None
+    """The folder of the run folders; by default what the grid says, or runs/ and its name."""
+    budget: str | None = None
+    """Instead of the one that the grid says, as in --budget smoke to try it out."""
+    device: str = "auto"
+    """auto, cpu or cuda, where the grid does not say."""
+    at_once: int | None = None
+    """Runs at the same time; by default one a GPU, or as many as the processor has room for (Ray: as it has room)."""
+    memo: bool = True
+    """Runs share finished fits: a fit that several runs have in common is trained once."""
+    dry: bool = False
+    """Check the grid and print its command lines; run nothing."""
+    address: str | None = None
+    """Of a Ray cluster; by default one is started on this machine."""
+    cpus: float | None = None
+    """Ray: processors per run; by default its threads."""
+    gpus: float | None = None
+    """Ray: GPUs per run, which may be a fraction; by default 1 with --device cuda, else none."""
+
+
+@dataclass(frozen=True)
 class ShowCommand:
     """Print a run's matrix, routes and certificate."""
 
@@ -110,17 +115,9 @@ class ShowCommand:
 
 def run_command(arguments: Sequence[str]) -> None:
     """holdfast run"""
-    known = [word for word in arguments if word not in ("-h", "--help")]
-    choice, _ = tyro.cli(Choice, args=known, default=Choice(Named()), return_unknown_args=True, add_help=False)
-    default = configure(choice.suite, choice.learner, choice.preset, choice.budget, protocol=choice.protocol.name)
-    command = tyro.cli(
-        RunCommand, prog="holdfast run", args=arguments, default=RunCommand(default, Options()), config=FLAGS
-    )
-    with Screen() as screen:
-        suite = suite_for(command.plan, partial(show_data, screen))
-        for task in suite.tasks:
-            task.dataset  # noqa: B018  made here, where it can be watched, if it is not there yet
-    run(suite, learner_for(command.plan, suite, command.device), command.out, command.options)
+    command = parse(arguments, default_command(arguments))
+    if not carry_out(command):
+        return
     if command.options.evaluate:
         show_run(command.out)
     else:
@@ -135,6 +132,25 @@ def evaluate_command(arguments: Sequence[str]) -> None:
         raise Mistake(f"{command.run} is not trained to its end: run its command again first")
     run(suite, learner, command.run, Options(re_evaluate=command.re_evaluate, tensorboard=False))
     show_run(command.run)
+
+
+def sweep_command(arguments: Sequence[str]) -> None:
+    """holdfast sweep"""
+    command = tyro.cli(SweepCommand, prog="holdfast sweep", args=arguments, config=FLAGS)
+    grid = read_grid(command.grid, command.out, command.budget)
+    device = device_for(command.on, command.device, command.gpus)
+    jobs = expand(grid, command.part, device, command.memo)
+    if command.dry:
+        print("\n".join(shlex.join(["holdfast", *job.words]) for job in jobs))
+        return
+    resources = Resources(command.at_once, command.cpus, command.gpus, command.address)
+    with Screen() as screen, engine_for(command.on, jobs, device, grid.out, resources) as engine:
+        results = Sweep(jobs, engine, grid.out / "logs", screen).carry_out()
+    Console().print(table(results))
+    failed = sum(result.state == "failed" for result in results)
+    print(f"{len(results) - failed} of {len(results)} runs are in {grid.out}")
+    if failed:
+        raise SystemExit(1)
 
 
 def data_command(arguments: Sequence[str]) -> None:
@@ -152,11 +168,6 @@ def data_command(arguments: Sequence[str]) -> None:
         print("\n".join(names))
     else:
         Console().print(checks_table(supply.check(suite, command.replays)))
-
-
-def show_data(screen: Screen, task: str, done: int, wanted: int) -> None:
-    """Moves the bar of a task whose data is being made."""
-    screen.show(f"data of {task}", done, wanted)
 
 
 def expert_command(arguments: Sequence[str]) -> None:
@@ -209,11 +220,11 @@ def no_more(arguments: Sequence[str]) -> None:
         raise Mistake(f"this command takes no {' '.join(arguments)!r}")
 
 
-FLAGS = (tyro.conf.AvoidSubcommands,)
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "run": run_command,
     "evaluate": evaluate_command,
     "show": show_command,
+    "sweep": sweep_command,
     "table": table_command,
     "data": data_command,
     "expert": expert_command,

@@ -183,6 +183,7 @@ class Windows:
         packed: bool = True,
         device: str | torch.device = "cpu",
     ) -> None:
+        self.made_of = (dataset, normaliser, active, context, return_scale, sampling, packed)  # says all of it
         self.starts, self.lengths = dataset.starts, dataset.lengths
         self.choices = np.maximum(self.lengths - context + 1, 1)  # windows in each episode
         mass = np.ones(len(self.lengths)) if sampling == "episodes" else self.choices
@@ -216,6 +217,7 @@ class Mixture:
 
     def __init__(self, current: Windows, stored: Sequence[Windows], share: float) -> None:
         self.parts, self.share = [current, *stored], share
+        self.made_of = (*self.parts, share)
         self.steps = Steps.join([part.steps for part in self.parts])
         self.before = np.cumsum([0, *(len(part.steps.returns) for part in self.parts)])  # steps before each part
         mass = np.array([windows.mass for windows in stored])

@@ -1,10 +1,14 @@
 """Suites with their data: what is not on this machine yet is made when it is first used."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from tempfile import gettempdir
 
 from holdfast.data.episodes import Dataset
+from holdfast.data.locks import locked
 from holdfast.errors import MissingData, Mistake
 from holdfast.experts.check import Check, check_all
 from holdfast.experts.demonstrate import Report, build
@@ -66,5 +70,6 @@ def _load(suite: Suite, task: Task, report: Report) -> Dataset:
     try:
         return task.load()
     except MissingData:
-        SUPPLIES[suite.name].build(suite.ordered([task.name]), report, False)
-        return task.load()
+        with locked(Path(gettempdir()) / f"holdfast-{os.getuid()}-{suite.name}-{task.name}.lock"):
+            SUPPLIES[suite.name].build(suite.ordered([task.name]), report, False)  # unless another process just has
+            return task.load()

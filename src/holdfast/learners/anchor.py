@@ -12,7 +12,8 @@ class Anchor(Addition):
     """
 
     def __init__(self, strength: float, importance: dict[str, Tensor], pulled: dict[str, Tensor]) -> None:
-        self.strength, self.importance, self.pulled = strength, importance, pulled
+        self.importance, self.pulled = dict(sorted(importance.items())), dict(sorted(pulled.items()))
+        self.strength = strength if importance else 0.0  # before a second task it decides nothing
 
     def on_gradients(self, parameters: dict[str, nn.Parameter]) -> None:
         for name, importance in self.importance.items():

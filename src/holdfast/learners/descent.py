@@ -1,6 +1,7 @@
 """One gradient step: loss, gradients, what a method adds, the optimiser."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -10,6 +11,7 @@ from holdfast.data.windows import Batch
 from holdfast.errors import Mistake
 from holdfast.learners.adamw import optimiser
 from holdfast.learners.fitting import FitConfig
+from holdfast.learners.team import team
 
 
 class Addition(ABC):
@@ -36,7 +38,7 @@ class Descent:
     """A model that has a `loss`, its optimiser, and what a method adds: all that a step moves."""
 
     def __init__(self, model: nn.Module, config: FitConfig, addition: Addition | None) -> None:
-        self.model, self.config, self.addition = model, config, addition
+        self.model, self.config, self.addition, self.team = model, config, addition, team()
         self.parameters = trainable(model)
         self.device = next(iter(self.parameters.values())).device
         if config.precision == "bfloat16" and self.device.type == "cpu":  # some processors die of it
@@ -49,7 +51,9 @@ class Descent:
             loss = self.model.loss(batch)  # type: ignore[operator]
         self.optimiser.set_rate(rate)
         # Not accumulated: nothing to set to zero, and nothing bound to the stream of a warm-up.
-        self.optimiser.take(torch.autograd.grad(loss, list(self.parameters.values())))
+        gradients: Sequence[Tensor] = torch.autograd.grad(loss, list(self.parameters.values()))
+        loss, gradients = self.team.mean(loss, gradients, batch)
+        self.optimiser.take(gradients)
         if self.addition:
             self.addition.on_gradients(self.parameters)
         self.optimiser.step()

@@ -41,7 +41,8 @@ class Ewc(DenseLearner):
 
     def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
         importance, pulled = part(self.memory, "importance"), part(self.memory, "pulled")
-        fit(self.net, windows, self.config.fit, seed, recorder, Anchor(self.config.strength, importance, pulled))
+        anchor = Anchor(self.config.strength, importance, pulled) if importance else None
+        fit(self.net, windows, self.config.fit, seed, recorder, anchor)
         fisher = fisher_information(self.net, windows, self.config.fisher_batches, self.config.fit.batch, seed)
         if self.config.over == "last":
             importance, pulled = {}, {}

@@ -1,5 +1,6 @@
 """The only gradient loop: every learner is what it adds to it."""
 
+from functools import cache, partial
 from math import isfinite
 from typing import Protocol
 
@@ -12,32 +13,68 @@ from holdfast.errors import Mistake
 from holdfast.learners.captured import Captured
 from holdfast.learners.descent import Addition, Descent
 from holdfast.learners.fitting import FitConfig
+from holdfast.learners.memo import key_of, outcome, put_back, remembered
 from holdfast.learners.recorder import Recorder
+from holdfast.learners.team import team
 
 
 def fit(
     model: nn.Module, source: Source, config: FitConfig, seed: int, recorder: Recorder, addition: Addition | None = None
 ) -> None:
-    """Trains a model that has a `loss` in place; interrupted and resumed, it ends at the same bits."""
+    """Trains a model that has a `loss` in place, or recalls what training it gave before: the same bits."""
     model.train()
+    decides = (model, source, config, seed, addition)
+    key = cache(partial(key_of, *decides))
+    team().check_alike(key)
+    with recorder.memo.entry(key) as entry:
+        losses = put_back(entry.read(), outcome(model, addition))
+        if team().told(losses is not None):
+            team().spread(outcome(model, addition).values())
+            report_recall(losses or [], config, recorder)
+        else:
+            losses = train(*decides[:4], recorder, addition)
+            entry.write(remembered(outcome(model, addition), losses))
+    model.eval()
+
+
+def train(
+    model: nn.Module, source: Source, config: FitConfig, seed: int, recorder: Recorder, addition: Addition | None
+) -> list[float]:
+    """Takes the steps and returns the recorded losses; interrupted and resumed, it ends at the same bits."""
     with torch.random.fork_rng():
         descent = Descent(model, config, addition)
         stride = stride_of(descent, source, seed)
-        done = 0
+        losses: list[float] = []
         if saved := recorder.resume():
-            done = int(saved["done"])
+            losses = saved["losses"].tolist()
             descent.put_back(saved)
+        done = descent.team.told(int(saved["done"]) if saved else 0)
+        descent.team.spread(descent.moving().values())
         while done < config.steps:
             end = min((done // config.log_every + 1) * config.log_every, config.steps)
             loss = float(stride.advance(range(done, end)))
             done = end
             if not isfinite(loss):
                 raise Mistake(f"the loss is {loss} after {done} steps: lower fit.learning_rate or look at the data")
+            losses.append(loss)
             recorder.event("train", step=done, loss=loss)
             recorder.progress(done, config.steps, loss)
             if done < config.steps and recorder.due():
-                recorder.save({**descent.moving(), "done": torch.tensor(done)})
-    model.eval()
+                so_far = torch.tensor(losses, dtype=torch.float64)
+                recorder.save({**descent.moving(), "done": torch.tensor(done), "losses": so_far})
+    return losses
+
+
+def report_recall(losses: list[float], config: FitConfig, recorder: Recorder) -> None:
+    """Tells of a recalled fit what training it would have told, from where it was last interrupted."""
+    saved = recorder.resume()
+    begun = int(saved["done"]) if saved else 0
+    recorder.event("recall", step=begun)
+    for count, loss in enumerate(losses, start=1):
+        done = min(count * config.log_every, config.steps)
+        if done > begun:
+            recorder.event("train", step=done, loss=loss)
+            recorder.progress(done, config.steps, loss)
 
 
 class Stride(Protocol):
@@ -49,7 +86,7 @@ class Stride(Protocol):
 
 
 class OneByOne:
-    """Each step as it is written: on a CPU, and where nothing can be captured."""
+    """Each step as it is written: on a CPU, by several processes, and where nothing can be captured."""
 
     def __init__(self, descent: Descent, source: Source, seed: int) -> None:
         self.descent, self.source, self.seed = descent, source, seed
@@ -59,13 +96,13 @@ class OneByOne:
         return torch.stack([self._step(step) for step in steps]).mean()
 
     def _step(self, step: int) -> Tensor:
-        torch.manual_seed(derive(self.seed, "dropout", step))
-        config = self.descent.config
-        batch = self.source.sample(config.batch, numpy_stream(self.seed, "windows", step))
+        config, team = self.descent.config, self.descent.team
+        torch.manual_seed(derive(self.seed, "dropout", step, *team.place))
+        batch = team.sample(self.source, config.batch, numpy_stream(self.seed, "windows", step))
         return self.descent.step(batch, config.rate(step))
 
 
 def stride_of(descent: Descent, source: Source, seed: int) -> Stride:
     """The fastest way to take steps here."""
-    captured = descent.config.captured and descent.device.type == "cuda"
+    captured = descent.config.captured and descent.device.type == "cuda" and descent.team.size == 1
     return (Captured if captured else OneByOne)(descent, source, seed)

@@ -4,9 +4,13 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from holdfast.learners.memo import Memo, NoMemo
+
 
 class Recorder(Protocol):
     """Told by learners; runs/recorder.py has the one that writes to disk."""
+
+    memo: Memo  # of finished fits
 
     def event(self, kind: str, **data: Any) -> None:
         """Something worth keeping happened."""
@@ -31,6 +35,8 @@ class Recorder(Protocol):
 
 class Silent:
     """Keeps nothing."""
+
+    memo: Memo = NoMemo()
 
     def event(self, kind: str, **data: Any) -> None:
         pass

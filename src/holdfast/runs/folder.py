@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import platform
+import shlex
 import shutil
 import sys
 import time
@@ -20,6 +21,7 @@ from holdfast.evaluation.certificates import Certificate
 from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
 from holdfast.learners.plan import Plan
+from holdfast.learners.team import team
 from holdfast.runs.files import append_line, packed, read_json, read_tensors, write_bytes, write_json
 
 MEMORY = "state/memory"
@@ -48,7 +50,8 @@ class RunFolder:
             if self.path.exists() and any(self.path.iterdir()):
                 raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
             threads = plan.threads or torch.get_num_threads()  # a resumed run has as many
-            record = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads, **surroundings()}
+            kept = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads}
+            record = {**kept, "processes": team().size, **surroundings()}
             write_json(self.path / "config.json", record)
         elif difference := first_difference(found["config"], config):
             name, old, new = difference
@@ -96,6 +99,9 @@ class RunFolder:
 
     def begin_task(self, task: str) -> None:
         """Notes that the next task is learned from here on, or again from where it was last saved."""
+        processes = self.record.get("processes", 1)
+        if processes != team().size:  # sums, and so bits, would depend on when it was interrupted
+            raise Mistake(f"{self.path} is a run of {processes} processes, not {team().size}: choose another --out")
         stage = self.learned
         step = int(read_tensors(self.fit_state(stage))["done"]) if self.fit_state(stage).exists() else 0
         self.event("resume" if self.resumed else "learn", stage=stage, task=task, step=step)
@@ -229,5 +235,8 @@ def surroundings() -> dict[str, Any]:
             continue
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     hardware = {"processor": platform.machine(), "cores": os.cpu_count(), "accelerator": accelerator}
-    command = " ".join(["holdfast", *sys.argv[1:]]) if Path(sys.argv[0]).name == "holdfast" else None
+    program = Path(sys.argv[0])
+    ours = "holdfast" in (program.name, program.parent.name)  # the script, or python -m holdfast
+    together = ["torchrun", "--nproc-per-node", str(team().size), "-m"] if team().size > 1 else []
+    command = shlex.join([*together, "holdfast", *sys.argv[1:]]) if ours else None
     return {"versions": versions, "hardware": hardware, "command": command}

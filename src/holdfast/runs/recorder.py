@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 from torch import Tensor
 
+from holdfast.learners.memo import Memo
 from holdfast.runs.files import read_tensors, write_tensors
 from holdfast.runs.folder import RunFolder
 
@@ -42,15 +43,20 @@ class Screen:
         bar = known[name] if name in known else self.bars.add_task(name, total=total, note="")
         self.bars.update(bar, completed=done, total=total, note=note)
 
+    def drop(self, name: str) -> None:
+        """Takes the bar of this name away, if there is one."""
+        for task in [task for task in self.bars.tasks if task.description == name]:
+            self.bars.remove_task(task.id)
+
 
 class FolderRecorder:
     """Records one task's learning; the state of the fit is saved every so many seconds."""
 
     def __init__(
-        self, folder: RunFolder, screen: Screen, stage: int, task: str, every: float, board: "Board | None"
+        self, folder: RunFolder, screen: Screen, stage: int, task: str, every: float, board: "Board | None", memo: Memo
     ) -> None:
         self.folder, self.screen, self.stage, self.task = folder, screen, stage, task
-        self.every, self.board, self.saved = every, board, time.monotonic()
+        self.every, self.board, self.memo, self.saved = every, board, memo, time.monotonic()
         self.state = folder.fit_state(stage)
 
     def event(self, kind: str, **data: Any) -> None:

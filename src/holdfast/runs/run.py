@@ -15,7 +15,10 @@ from holdfast.evaluation.matrix import Matrix, reference
 from holdfast.evaluation.rollouts import evaluate_together
 from holdfast.learners.configure import learner_for, read_plan, suite_for
 from holdfast.learners.learner import Learner
+from holdfast.learners.memo import NoMemo
+from holdfast.learners.team import team
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.memo import DiskMemo
 from holdfast.runs.recorder import Board, FolderRecorder, Screen
 from holdfast.suites.task import Suite
 
@@ -32,6 +35,8 @@ class Options:
     """Evaluate tasks that are not learned yet as well; such entries are in no metric."""
     single: Path | None = None
     """A run of the learner `single` to measure forward transfer against."""
+    memo: Path | None = None
+    """A folder of finished fits that runs share: one that was done before, to the bit, is recalled, not trained."""
     save_every: float = 30.0
     """Seconds after which a running fit is saved."""
     tensorboard: bool = find_spec("tensorboard") is not None
@@ -44,11 +49,18 @@ DEFAULT = Options()
 def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEFAULT) -> Matrix:
     """Learns the suite's tasks in order and returns the results; interrupted, the same call goes on."""
     check_belongs(suite, learner)
+    return (lead if team().leads else follow)(suite, learner, Path(path), options)
+
+
+def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix:
+    """The run, and its record."""
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(path, learner.plan))
+        team().wait()  # the others read it from here on
         check_fresh(learner, suite.names[: folder.learned])
         stack.enter_context(threads(folder.record["threads"]))
         screen = stack.enter_context(Screen())
+        memo = DiskMemo(options.memo) if options.memo else NoMemo()
         board = stack.enter_context(Board(folder)) if options.tensorboard else None
         record = Record(folder, suite, learner, screen, options)
         for stage, task in enumerate(suite.tasks):
@@ -57,14 +69,29 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
                 for known in suite.tasks[: stage + 1]:
                     folder.check_data(known.name, known.dataset)
                 folder.begin_task(task.name)
-                learner.learn(task, FolderRecorder(folder, screen, stage, task.name, options.save_every, board))
+                learner.learn(task, FolderRecorder(folder, screen, stage, task.name, options.save_every, board, memo))
                 folder.commit(learner.snapshot(), newest_only=learner.retains)
             record.certify(stage)
             if options.evaluate:
                 record.evaluate(stage)
         folder.complete()
         record.close()
+        team().wait()
         return record.matrix
+
+
+def follow(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix:
+    """Trains along with the process that leads, which alone writes and evaluates."""
+    team().wait()
+    folder = RunFolder(path)
+    check_fresh(learner, suite.names[: folder.learned])
+    with threads(folder.record["threads"]):
+        if 0 < folder.learned < len(suite.tasks) and not learner.learned:
+            learner.restore(folder.snapshot(folder.learned - 1))
+        for task in suite.tasks[folder.learned :]:
+            learner.learn(task)
+    team().wait()
+    return RunFolder(path).read_matrix() or empty_matrix(suite, learner)
 
 
 def check_belongs(suite: Suite, learner: Learner) -> None:

@@ -1,0 +1,5 @@
+"""The command line as a module: python -m holdfast, or torchrun -m holdfast."""
+
+from holdfast.cli import main
+
+main()

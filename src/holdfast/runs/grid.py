@@ -1,0 +1,191 @@
+"""A grid: the runs that a TOML file stands for, each a command line and a folder named by what decides its result."""
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from difflib import get_close_matches
+from io import StringIO
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import Mistake
+from holdfast.learners import configure, suite_for
+from holdfast.runs.command import RunCommand, parse
+from holdfast.runs.run import Options
+
+Settings = dict[str, Any]
+ALL, OUT = "all", "out"
+NAMES: Settings = {"suite": "toy", "learner": "affinity-l", "preset": "paper", "budget": "quick", "protocol.name": None}
+UNSAID = ("seed", *NAMES)  # in the readable part of a folder's name these stand apart, or not at all
+SWEEPS_OWN = ("out", "memo")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid file: parts by name, each a list of products."""
+
+    path: Path
+    out: Path
+    common: Settings
+    parts: Mapping[str, list[Settings]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep."""
+
+    name: str
+    words: tuple[str, ...]  # after `holdfast`
+    command: RunCommand
+
+    @property
+    def path(self) -> Path:
+        """Its run folder."""
+        return self.command.out
+
+    @property
+    def steps(self) -> int:
+        """Gradient steps in all."""
+        return self.command.plan.config.fit.steps * len(self.command.plan.order)
+
+
+def read_grid(path: Path, out: Path | None = None, budget: str | None = None) -> Grid:
+    """The grid in a file, with its own budget or another; its runs go to `out`, or where the file says, or to runs/."""
+    try:
+        record = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Mistake(f"there is no grid {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise Mistake(f"{path} is not TOML: {problem}") from None
+    place, common = record.pop(OUT, f"runs/{path.stem}"), record.pop(ALL, {})
+    for name, part in record.items():
+        if not (isinstance(part, list) and part and all(isinstance(block, dict) for block in part)):
+            raise Mistake(f"{path}: {name!r} must be a part, written [[{name}]] with settings under it")
+    if not record:
+        raise Mistake(f"{path} has no runs: write [[main]] and settings under it")
+    instead = {"budget": budget} if budget else {}
+    parts = {name: [{**dict(_flat(block)), **instead} for block in part] for name, part in record.items()}
+    return Grid(path, out or Path(place), dict(_flat(common)), parts)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def expand(grid: Grid, parts: Sequence[str], device: str, memo: bool) -> list[Job]:
+    """The grid's runs, all checked; one that several parts ask for is there once."""
+    for name in parts:
+        if name not in grid.parts:
+            raise Mistake(f"{grid.path} has no part {name!r}; it has {', '.join(grid.parts)}")
+    jobs: dict[str, Job] = {}
+    for name in parts or grid.parts:
+        for block in grid.parts[name]:
+            for settings in combinations({**grid.common, **block}):
+                said = [key for key in settings if key in block and key not in UNSAID]
+                job = _job(grid, settings, said, device, memo)
+                jobs.setdefault(job.name.rpartition("-")[2], job)
+    return list(jobs.values())
+
+
+def combinations(block: Settings) -> Iterator[Settings]:
+    """The product of all lists; seeds change fastest, so that runs started together have few fits in common."""
+    names = sorted(block, key=lambda name: name == "seed")
+    lists = [block[name] if isinstance(block[name], list) else [block[name]] for name in names]
+    for values in product(*lists):
+        chosen = dict(zip(names, values, strict=True))
+        yield {name: chosen[name] for name in block}
+
+
+def _job(grid: Grid, settings: Settings, said: Sequence[str], device: str, memo: bool) -> Job:
+    try:
+        command = _checked(settings)
+    except Mistake as mistake:
+        raise Mistake(f"{grid.path}: {mistake}") from None
+    settings = {**{name: settings[name] for name in NAMES if name in settings}, **settings}
+    if command.plan.threads is None:  # bits depend on it, and so it must not depend on the machine
+        settings["threads"], command = 1, replace(command, plan=replace(command.plan, threads=1))
+    if command.device == "auto":
+        settings["device"], command = device, replace(command, device=device)
+    digest = address(command)
+    name = _readable(settings, said, digest)
+    found = sorted(grid.out.glob(f"*-{digest}"))  # another grid may have called it otherwise
+    path = found[0] if found else grid.out / name
+    last = {"memo": str(grid.out / "memo")} if memo else {}
+    words = ["run", *_words(settings), *_words({**last, "out": str(path)})]
+    options = replace(command.options, memo=grid.out / "memo" if memo else None)
+    return Job(path.name, tuple(words), replace(command, out=path, options=options))
+
+
+def address(command: RunCommand) -> str:
+    """A short hash of everything that decides a run's result, but for its data, which the run folder checks."""
+    from holdfast import __version__
+
+    decides = [asdict(command.plan), command.device, command.options.full_matrix, str(command.options.single)]
+    return hashlib.sha256(json.dumps([__version__, *decides]).encode()).hexdigest()[:8]
+
+
+def _readable(settings: Settings, said: Sequence[str], digest: str) -> str:
+    values = [f"{name.rpartition('.')[2]}-{_plain(settings[name])}" for name in said]
+    words = [str(settings.get("learner", "affinity-l")), *values, f"s{settings.get('seed', 0)}", digest]
+    return re.sub(r"[^A-Za-z0-9.+-]", "-", "-".join(words))
+
+
+def _plain(value: Any) -> str:
+    return "+".join(str(word)[:12] for word in value) if isinstance(value, list) else str(value)
+
+
+def _words(settings: Settings) -> list[str]:
+    """Settings as they are written on the command line."""
+    words: list[str] = []
+    for name, value in settings.items():
+        if isinstance(value, bool):
+            path, dot, last = name.rpartition(".")
+            words.append(f"--{path}{dot}{'' if value else 'no-'}{last}")
+        else:
+            words += [f"--{name}", *(map(str, value) if isinstance(value, list) else [str(value)])]
+    return words
+
+
+def _checked(settings: Settings) -> RunCommand:
+    """The command of these settings; raises one sentence about what is wrong with them."""
+    chosen: list[Any] = [settings.get(name, usual) for name, usual in NAMES.items()]
+    suite, learner, preset, budget, protocol = chosen
+    default = RunCommand(configure(suite, learner, preset, budget, protocol=protocol), Options())
+    known = {*_names(default.plan), *_names(default.plan.config), *_names(default.options), "device"} - {*SWEEPS_OWN}
+    for name in settings:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f", did you mean {near[0]}?" if near else ""
+            raise Mistake(f"the learner {default.plan.learner} has no setting {name!r}{hint}")
+    command = _parsed(settings, default)
+    if command is None:
+        wrong = next(name for name in settings if _parsed({name: settings[name]}, default) is None)
+        raise Mistake(f"{wrong} cannot be {_plain(settings[wrong])!r}")
+    suite_for(command.plan).check(command.plan.protocol)
+    return command
+
+
+def _parsed(settings: Settings, default: RunCommand) -> RunCommand | None:
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # we say it in one sentence
+        try:
+            return parse(_words(settings), default)
+        except SystemExit:
+            return None
+
+
+def _names(thing: Any, prefix: str = "") -> Iterator[str]:
+    for field in fields(thing):
+        value = getattr(thing, field.name)
+        if is_dataclass(value):
+            yield from _names(value, f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name

@@ -1,0 +1,394 @@
+"""A fit that was done before is recalled to the bit, and nothing else ever is."""
+
+import json
+import multiprocessing
+import time
+from collections.abc import Callable
+from dataclasses import fields, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from holdfast.data.locks import locked
+from holdfast.data.windows import Mixture
+from holdfast.learners import memo as memos
+from holdfast.learners.anchor import Anchor
+from holdfast.learners.content import Unknown, content
+from holdfast.learners.fit import fit
+from holdfast.learners.fitting import FitConfig
+from holdfast.learners.learner import new_net, windows_of
+from holdfast.learners.memo import key_of
+from holdfast.learners.recorder import Silent
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.memo import DiskMemo
+from holdfast.runs.recorder import FolderRecorder
+from holdfast.runs.run import run
+from tests.tiny import ALL, QUIET, SPARSE, contents, tiny_learner, tiny_suite
+
+fitting = import_module("holdfast.learners.fit")  # not the function of its name
+
+
+def run_tiny(name: str, path: Path, memo: Path | None = None, **settings: Any) -> None:
+    found = tiny_suite()
+    run(found, tiny_learner(name, found, **settings), path, replace(QUIET, memo=memo))
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kinds of model that were really trained."""
+    train, seen = fitting.train, []
+
+    def counted(model: nn.Module, *others: Any) -> list[float]:
+        seen.append(type(model).__name__)
+        return train(model, *others)
+
+    monkeypatch.setattr(fitting, "train", counted)
+    return seen
+
+
+def curve(path: Path) -> list[tuple]:
+    events = [event for event in RunFolder(path).events() if event["kind"] == "train"]
+    return [(event["stage"], event["step"], event["loss"]) for event in events]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_recalled_run_equals_a_trained_one_to_the_bit(name, tmp_path, trained):
+    run_tiny(name, tmp_path / "plain")
+    run_tiny(name, tmp_path / "first", tmp_path / "memo")
+    assert len(trained) == 6
+    run_tiny(name, tmp_path / "second", tmp_path / "memo")
+    assert len(trained) == 6
+    assert contents(tmp_path / "plain") == contents(tmp_path / "first") == contents(tmp_path / "second")
+    assert curve(tmp_path / "plain") == curve(tmp_path / "second")
+
+
+@pytest.mark.parametrize("name", ["si", "affinity-l"])
+def test_recalled_in_the_middle_and_trained_on_equals_trained(name, tmp_path, trained):
+    """Only the first task is known: what follows must find everything as training would have left it."""
+    run_tiny(name, tmp_path / "plain", seed=3)
+    found = tiny_suite()
+    learner = tiny_learner(name, found, seed=3)
+    learner.learn = _only_once(learner.learn)  # type: ignore[method-assign]
+    with pytest.raises(StopIteration):
+        run(found, learner, tmp_path / "first", replace(QUIET, memo=tmp_path / "memo"))
+    run_tiny(name, tmp_path / "second", tmp_path / "memo", seed=3)
+    assert len(trained) == 3 + 1 + 2
+    assert contents(tmp_path / "plain") == contents(tmp_path / "second")
+
+
+def _only_once(learn: Callable) -> Callable:
+    calls = iter([learn])
+    return lambda *words: next(calls)(*words)
+
+
+def test_the_first_task_of_all_sparse_learners_and_thresholds_is_trained_once(tmp_path, trained):
+    for name in SPARSE:
+        found = tiny_suite(tasks=1)
+        run(found, tiny_learner(name, found), tmp_path / name, replace(QUIET, memo=tmp_path / "memo"))
+    for threshold in (1.0, 2.0):
+        found = tiny_suite(tasks=1)
+        learner = tiny_learner("affinity-a", found, routing__threshold=threshold)
+        run(found, learner, tmp_path / str(threshold), replace(QUIET, memo=tmp_path / "memo"))
+    assert len(trained) == 1
+
+
+def test_the_first_task_of_naive_cumulative_and_every_ewc_is_trained_once_and_si_once_more(tmp_path, trained):
+    for name, settings in [
+        ("naive", {}),
+        ("cumulative", {}),
+        ("ewc", {"strength": 1.0}),
+        ("ewc", {"strength": 2.0}),
+        ("si", {"strength": 1.0}),
+        ("si", {"strength": 2.0}),
+    ]:
+        found = tiny_suite(tasks=1)
+        path = tmp_path / f"{name}{settings.get('strength')}"
+        run(found, tiny_learner(name, found, **settings), path, replace(QUIET, memo=tmp_path / "memo"))
+    assert len(trained) == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other"])
+def test_a_damaged_entry_is_found_out_and_trained_again(damage, tmp_path, trained):
+    run_tiny("naive", tmp_path / "plain", tmp_path / "memo")
+    for path in (tmp_path / "memo").glob("*.fit"):
+        content = path.read_bytes()
+        flipped = content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
+        path.write_bytes({"cut": content[:-1], "flip": flipped, "empty": b"", "other": b"x" * 200}[damage])
+    run_tiny("naive", tmp_path / "again", tmp_path / "memo")
+    assert len(trained) == 6
+    run_tiny("naive", tmp_path / "mended", tmp_path / "memo")
+    assert len(trained) == 6
+    assert contents(tmp_path / "plain") == contents(tmp_path / "again") == contents(tmp_path / "mended")
+
+
+def test_interrupted_and_recalled_tells_each_loss_once(tmp_path, monkeypatch):
+    run_tiny("naive", tmp_path / "plain", tmp_path / "memo")
+
+    def stop(self: FolderRecorder, tensors: dict) -> None:
+        save(self, tensors)
+        raise InterruptedError
+
+    save, found = FolderRecorder.save, tiny_suite()
+    monkeypatch.setattr(FolderRecorder, "save", stop)
+    with pytest.raises(InterruptedError):
+        run(found, tiny_learner("naive", found), tmp_path / "broken", replace(QUIET, save_every=0.0))
+    run_tiny("naive", tmp_path / "broken", tmp_path / "memo")
+    assert curve(tmp_path / "plain") == curve(tmp_path / "broken")
+    assert contents(tmp_path / "plain") == contents(tmp_path / "broken")
+
+
+def test_an_interrupted_fit_that_was_resumed_is_remembered_whole(tmp_path, monkeypatch):
+    save, stops = FolderRecorder.save, [True]
+
+    def stop(self: FolderRecorder, tensors: dict) -> None:
+        save(self, tensors)
+        if stops and stops.pop():
+            raise InterruptedError
+
+    monkeypatch.setattr(FolderRecorder, "save", stop)
+    options = replace(QUIET, save_every=0.0, memo=tmp_path / "memo")
+    found = tiny_suite()
+    with pytest.raises(InterruptedError):
+        run(found, tiny_learner("naive", found), tmp_path / "broken", options)
+    run(found, tiny_learner("naive", found), tmp_path / "broken", options)
+    run_tiny("naive", tmp_path / "recalled", tmp_path / "memo")
+    assert curve(tmp_path / "recalled") == curve(tmp_path / "broken")
+    assert len(curve(tmp_path / "recalled")) == 9
+
+
+# What decides a fit
+
+
+def parts(learner: str = "tsn-core", **settings: Any) -> dict[str, Any]:
+    """All that goes into a fit, as a learner puts it in."""
+    found, caught = tiny_suite(), {}
+
+    def catch(model: nn.Module, source: Any, config: FitConfig, seed: int, recorder: Any, addition: Any = None) -> None:
+        caught.update(model=model.train(), source=source, config=config, seed=seed, addition=addition)
+        raise StopIteration
+
+    made = tiny_learner(learner, found, **settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(import_module(type(made).__module__), "fit", catch)
+        with pytest.raises(StopIteration):
+            made.learn(found.tasks[0])
+    return caught
+
+
+def key(found: dict[str, Any]) -> str | None:
+    return key_of(*found.values())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_fit_made_anew_has_the_same_key(name):
+    assert key(parts(name)) is not None
+    assert key(parts(name)) == key(parts(name))
+
+
+OTHER = {
+    "net.heads": 1,  # the same tensors, used otherwise
+    "net.dropout": 0.2,
+    "net.context": 3,
+    "subnets.keep": 0.34,
+    "subnets.exclude": (),
+    "seed": 1,
+}
+FITS = {
+    "steps": 13,
+    "batch": 9,
+    "learning_rate": 1e-3,
+    "schedule": "one-cycle",
+    "weight_decay": 0.2,
+    "clip": 2.0,
+    "sampling": "windows",
+    "packed": False,
+    "precision": "float32",
+    "captured": False,
+    "return_scale": 7.0,
+    "log_every": 3,
+}
+
+
+def test_every_setting_of_a_fit_is_listed_here():
+    assert set(FITS) == {field.name for field in fields(FitConfig)}
+
+
+@pytest.mark.parametrize(("name", "value"), [*OTHER.items(), *((f"fit.{name}", value) for name, value in FITS.items())])
+def test_another_setting_has_another_key(name, value):
+    assert key(parts()) != key(parts(**{name.replace(".", "__"): value}))
+
+
+def _flip(tensor: torch.Tensor) -> None:
+    flat = tensor.detach().view(-1)
+    flat[-1] = ~flat[-1] if flat.dtype == torch.bool else torch.nextafter(flat[-1], flat[-1] + 1)
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a weight": lambda found: _flip(found["model"].free),
+    "a score": lambda found: _flip(found["model"].scores),
+    "a frozen weight": lambda found: _flip(found["model"].frozen),
+    "an occupied entry": lambda found: _flip(found["model"].occupied),
+    "a feasible entry": lambda found: _flip(found["model"].feasible),
+    "how many are selected": lambda found: found["model"].selector.counts.__setitem__(0, 1),
+    "what is trained": lambda found: found["model"].outside[0].requires_grad_(False),
+    "a parameter outside": lambda found: _flip(found["model"].outside[-1]),
+    "a seed": lambda found: found.update(seed=found["seed"] + 1),
+    "an addition": lambda found: found.update(addition=Anchor(1.0, {"w": torch.ones(1)}, {"w": torch.ones(1)})),
+    "threads": lambda found: torch.set_num_threads(2),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_key_covers(change):
+    found, threads = parts(), torch.get_num_threads()
+    before = key(found)
+    try:
+        CHANGES[change](found)
+        assert key(found) != before
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_the_key_covers_data_and_what_is_replayed():
+    found = tiny_suite()
+    learner = tiny_learner("naive", found)
+    net = new_net(learner.config.net, found.interface, 0)
+
+    def windows(task: int) -> Any:
+        own = found.tasks[task]
+        return windows_of(own.dataset, own.interface.normaliser(own.dataset), torch.ones(1), learner.config, "cpu")
+
+    first, second, third = (windows(task) for task in range(3))
+    mixed = [Mixture(first, [second], 0.5), Mixture(first, [third], 0.5), Mixture(first, [second], 0.25)]
+    assert len({key_of(net, source) for source in (first, second, *mixed)}) == 5
+
+
+def test_the_key_covers_what_holds_parameters_and_how_strongly():
+    one, two = {"w": torch.ones(2)}, {"w": torch.full((2,), 2.0)}
+    anchors = [Anchor(1.0, one, one), Anchor(2.0, one, one), Anchor(1.0, two, one), Anchor(1.0, one, two)]
+    assert len({content(anchor) for anchor in anchors}) == 4
+
+
+def test_the_order_in_which_a_file_was_read_changes_no_key():
+    ones = {"a": torch.ones(1), "b": torch.ones(1)}
+    backwards = dict(reversed(ones.items()))
+    assert content(Anchor(1.0, ones, dict(ones))) == content(Anchor(1.0, backwards, dict(backwards)))
+
+
+def test_the_key_covers_our_own_code(monkeypatch):
+    found = parts()
+    before = key(found)
+    monkeypatch.setattr(memos, "code", lambda: "changed")
+    assert key(found) != before
+
+
+def test_the_key_covers_where_it_runs(monkeypatch):
+    found = parts()
+    before = key(found)
+    monkeypatch.setattr(memos, "_processor", lambda: "another")
+    assert key(found) != before
+
+
+class Foreign(nn.Module):
+    """Not our code, so that nothing says when it changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(2))
+
+
+def test_what_cannot_be_known_is_never_recalled():
+    assert key_of(Foreign()) is None
+    for thing in (Foreign(), lambda: 0, torch.Generator(), np.random.default_rng(0), object()):
+        with pytest.raises(Unknown):
+            content(thing)
+
+
+def test_sharing_and_shape_count():
+    tensor = torch.zeros(4)
+    assert content([tensor, tensor]) != content([tensor, tensor.clone()])
+    assert content(tensor) != content(tensor.view(2, 2))
+    assert content(torch.zeros(2)) != content(torch.zeros(2, dtype=torch.int32))
+    assert content(("a", "b")) != content(("ab",))
+    assert content((1, (2,), 3)) != content((1, (2, 3)))
+    assert content(0.0) != content(-0.0)
+
+
+def _train_slowly(folder: Path, number: int) -> None:
+    torch.set_num_threads(1)
+    train = fitting.train
+
+    def slow(*words: Any) -> list[float]:
+        (folder / f"trained-{number}-{time.time_ns()}").touch()
+        time.sleep(0.5)
+        return train(*words)
+
+    fitting.train = slow
+    found = tiny_suite(tasks=1)
+    options = replace(QUIET, memo=folder / "memo")
+    run(found, tiny_learner("naive", found), folder / f"run-{number}", options)
+
+
+def test_two_that_want_the_same_fit_at_once_train_it_once(tmp_path):
+    context = multiprocessing.get_context("forkserver")
+    processes = [context.Process(target=_train_slowly, args=(tmp_path, number)) for number in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert len(list(tmp_path.glob("trained-*"))) == 1
+    assert contents(tmp_path / "run-0") == contents(tmp_path / "run-1")
+
+
+def _hold(path: Path) -> None:
+    with locked(path):
+        path.with_suffix(".held").touch()
+        time.sleep(60)
+
+
+def test_a_lock_goes_with_the_process_that_held_it(tmp_path):
+    context = multiprocessing.get_context("forkserver")
+    process = context.Process(target=_hold, args=(tmp_path / "a.lock",))
+    process.start()
+    while not (tmp_path / "a.held").exists():
+        time.sleep(0.01)
+    process.kill()
+    with locked(tmp_path / "a.lock"):
+        pass
+    process.join()
+
+
+def test_a_recall_is_told(tmp_path):
+    run_tiny("naive", tmp_path / "first", tmp_path / "memo")
+    run_tiny("naive", tmp_path / "second", tmp_path / "memo")
+    kinds = {
+        name: [json.loads(line)["kind"] for line in (tmp_path / name / "events.jsonl").read_text().splitlines()]
+        for name in ("first", "second")
+    }
+    assert (kinds["first"].count("recall"), kinds["second"].count("recall")) == (0, 3)
+
+
+def test_without_a_memo_nothing_is_hashed(monkeypatch):
+    def never(*things: Any) -> str:
+        raise AssertionError
+
+    monkeypatch.setattr(memos, "content", never)
+    found = parts("naive")
+    fit(found["model"], found["source"], found["config"], 0, Silent())
+
+
+def test_a_memo_can_be_deleted_while_a_run_goes_on(tmp_path):
+    memo = DiskMemo(tmp_path / "memo")
+    with memo.entry(lambda: "a") as entry:
+        entry.write({"w": torch.ones(2)})
+    for path in (tmp_path / "memo").iterdir():
+        path.unlink()
+    (tmp_path / "memo").rmdir()
+    with memo.entry(lambda: "a") as entry:
+        assert entry.read() is None

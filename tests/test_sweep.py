@@ -1,0 +1,408 @@
+"""A sweep carries out each run of a grid once, whatever happens on the way, and what comes out is what `run` gives."""
+
+import fcntl
+import importlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.cli import main
+from holdfast.runs import attempt as attempts
+from holdfast.runs import cluster as clusters
+from holdfast.runs import local as locals_
+from holdfast.runs.command import RunCommand, default_command, parse
+from holdfast.runs.grid import Grid, Job, address, expand, read_grid
+from holdfast.runs.recorder import Screen
+from holdfast.runs.sweep import Result, Sweep, complete
+from tests.test_mistakes import command as mistake
+from tests.tiny import contents
+
+ROOT = Path(__file__).parent.parent
+GRIDS = sorted((ROOT / "grids").glob("*.toml"))
+QUICK = """
+[all]
+suite = "toy"
+budget = "smoke"
+tensorboard = false
+fit.log_every = 5
+order = [["NorthEast", "SouthWest"]]
+"""
+
+
+BROKEN = '[[b]]\nlearner="naive"\nfit.learning_rate=1e30\n'
+
+
+def grid(folder: Path, text: str, name: str = "demo") -> Grid:
+    path = folder / f"{name}.toml"
+    path.write_text(text)
+    return read_grid(path, folder / "runs")
+
+
+def jobs_of(found: Grid, *parts: str, memo: bool = True) -> list[Job]:
+    return expand(found, parts, "cpu", memo)
+
+
+@cache
+def all_jobs(path: Path) -> list[Job]:
+    return expand(read_grid(path), (), "cpu", True)
+
+
+def reread(words: tuple[str, ...]) -> RunCommand:
+    return parse(words[1:], default_command(words[1:]))
+
+
+# Grids
+
+
+def test_a_grid_is_the_product_of_its_lists_part_by_part(tmp_path):
+    found = grid(
+        tmp_path,
+        """
+        [all]
+        suite = "toy"
+        [[main]]
+        learner = ["naive", "tsn-core"]
+        seed = [0, 1, 2]
+        [[thresholds]]
+        learner = "affinity-l"
+        routing.threshold = [1.0, 2.0]
+        [[thresholds]]
+        learner = "affinity-a"
+        order = [["NorthEast", "SouthWest"], ["SouthWest"]]
+        """,
+    )
+    plans = [(job.command.plan.learner, job.command.plan.seed) for job in jobs_of(found)]
+    assert plans[:6] == [("naive", 0), ("naive", 1), ("naive", 2), ("tsn-core", 0), ("tsn-core", 1), ("tsn-core", 2)]
+    assert [job.command.plan.config.routing.threshold for job in jobs_of(found, "thresholds")[:2]] == [1.0, 2.0]
+    orders = [job.command.plan.order for job in jobs_of(found, "thresholds")[2:]]
+    assert orders == [("NorthEast", "SouthWest"), ("SouthWest",)]
+
+
+@pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
+def test_every_grid_stands_for_runs_whose_commands_say_exactly_them(path):
+    jobs = all_jobs(path)
+    assert len({job.name for job in jobs}) == len(jobs) > 0
+    for job in jobs[:: max(len(jobs) // 5, 1)]:
+        assert reread(job.words) == job.command
+        assert job.command.plan.threads == 1
+
+
+@pytest.mark.parametrize("suite", ["panda3", "atari5"])
+def test_every_published_row_has_its_run(suite):
+    rows = json.loads((Path(holdfast.__file__).parent / "report" / "published.json").read_text())[suite]
+    methods = [row["method"] if isinstance(row, dict) else row[0] for row in [*rows["main"], *rows["aux_runs"]]]
+    methods += [row["method"] for row in rows.get("thresholds", [])]
+    plans = [job.command.plan for job in all_jobs(ROOT / "grids" / f"{suite}.toml")]
+    for method in methods:
+        name, *settings = method.split()
+        wanted = {word.split("=")[0]: float(word.split("=")[1]) for word in settings if "=" in word}
+        of_name = [plan for plan in plans if plan.learner == name]
+        routing = [getattr(plan.config, "routing", None) for plan in of_name]
+        fitting = [
+            one
+            for one in routing
+            if wanted.get("tau") in (None, getattr(one, "threshold", None))
+            and wanted.get("alpha") in (None, getattr(one, "alpha", None))
+        ]
+        assert fitting, method
+    assert {"single", "naive", "ewc"} <= {plan.learner for plan in plans}
+
+
+def test_a_run_that_two_parts_ask_for_is_there_once_however_it_is_said(tmp_path):
+    both = grid(tmp_path, '[[a]]\nlearner="affinity-l"\n[[b]]\nlearner="affinity-l"\nrouting.threshold=150\nseed=0\n')
+    assert len(jobs_of(both)) == 1
+
+
+def test_a_run_that_another_grid_named_otherwise_is_found(tmp_path):
+    one = jobs_of(grid(tmp_path, '[[a]]\nlearner="affinity-l"\n'))[0]
+    one.path.mkdir(parents=True)
+    other = jobs_of(grid(tmp_path, '[[b]]\nlearner="affinity-l"\nrouting.threshold=150\n', "other"))[0]
+    assert other.path == one.path
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "seed = 1",
+        "fit.steps = 7",
+        "fit.packed = false",
+        "routing.threshold = 3",
+        'order = [["NorthEast"]]',
+        'budget = "smoke"',
+        'device = "cuda"',
+        "threads = 2",
+        "transitions = 500",
+        "protocol.episodes = 3",
+        "full_matrix = true",
+    ],
+)
+def test_another_setting_has_another_folder(setting, tmp_path):
+    plain, other = (jobs_of(grid(tmp_path, f'[[a]]\nlearner="affinity-l"\n{more}'))[0] for more in ("", setting))
+    assert plain.name != other.name
+    assert address(plain.command) != address(other.command)
+
+
+@pytest.mark.parametrize("setting", ["evaluate = false", "save_every = 1.0", "tensorboard = false"])
+def test_how_a_run_is_carried_out_does_not_name_its_folder(setting, tmp_path):
+    plain, other = (jobs_of(grid(tmp_path, f'[[a]]\nlearner="affinity-l"\n{more}'))[0] for more in ("", setting))
+    assert address(plain.command) == address(other.command)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[[a]]\nlearner="affinity-l"\nrouting.treshold=1', "did you mean routing.threshold"),
+        ('[[a]]\nlearner="naive"\nrouting.threshold=1', "the learner naive has no setting 'routing.threshold'"),
+        ('[[a]]\nlearner="affinity-l"\nrouting.threshold="far"', "routing.threshold cannot be 'far'"),
+        ('[[a]]\nlearner="nave"', "there is no learner 'nave'"),
+        ('[[a]]\nsuite="tox"', "tox"),
+        ('[[a]]\nbudget="long"', "there is no budget 'long'"),
+        ('[[a]]\norder=[["North"]]', "no task 'North'"),
+        ('[[a]]\nsuite="atari5"\nprotocol.name="random"', "no protocol 'random'"),
+        ("[[a]]\nfit.steps=0", "fit.steps"),
+        ('[[a]]\nout="x"', "no setting 'out'"),
+        ("[a]\nseed=1", "must be a part, written [[a]]"),
+        ("[all]\nseed=1", "has no runs"),
+        ("[[a]\n", "is not TOML"),
+    ],
+)
+def test_a_mistake_in_a_grid_is_one_sentence_before_anything_runs(text, said, tmp_path, capsys):
+    path = tmp_path / "bad.toml"
+    path.write_text(f'[[fine]]\nlearner="naive"\n{text}' if text.startswith("[[a]]") else text)
+    assert said in mistake(capsys, "sweep", str(path), "--out", str(tmp_path / "runs"))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_other_mistakes_are_one_sentence_too(tmp_path, capsys):
+    assert "there is no grid" in mistake(capsys, "sweep", str(tmp_path / "none.toml"))
+    grid(tmp_path, '[[a]]\nlearner="naive"\n')
+    path = str(tmp_path / "demo.toml")
+    assert "has no part 'b'; it has a" in mistake(capsys, "sweep", path, "--part", "b")
+    assert "at least 1" in mistake(capsys, "sweep", path, "--at-once", "0")
+
+
+def test_dry_prints_the_command_lines_and_runs_nothing(tmp_path, capsys):
+    found = grid(tmp_path, '[[a]]\nlearner=["naive", "ewc"]\nfit.packed=false\n')
+    main(["sweep", str(found.path), "--out", str(found.out), "--dry"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [shlex.split(line)[1:] for line in lines] == [list(job.words) for job in jobs_of(found)]
+    assert "--fit.no-packed" in lines[0]
+    assert not found.out.exists()
+
+
+# On this machine
+
+
+def sweep(found: Grid, engine: attempts.Engine, **more: Any) -> list[Result]:
+    with Screen() as screen, engine:
+        return Sweep(jobs_of(found, **more), engine, found.out / "logs", screen).carry_out()
+
+
+def alone(job: Job, path: Path) -> Path:
+    """The same run by itself, without a memo."""
+    words = list(job.words[1:])
+    del words[words.index("--memo") : words.index("--memo") + 2]
+    words[words.index("--out") + 1] = str(path)
+    main(["run", *words])
+    return path
+
+
+@pytest.fixture
+def kills(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The first run that is some way on is killed; its name."""
+    look, killed = attempts.Process.look, []
+
+    def look_and_kill(self: attempts.Process) -> attempts.Progress | attempts.End:
+        seen = look(self)
+        if not killed and isinstance(seen, attempts.Progress) and seen.steps >= 20:
+            self.process.kill()
+            killed.append(self.folder.name)
+        return seen
+
+    monkeypatch.setattr(attempts.Process, "look", look_and_kill)
+    return killed
+
+
+def test_a_sweep_gives_what_its_commands_give_whatever_is_killed_or_fails_and_again_runs_nothing(
+    tmp_path, capsys, kills
+):
+    text = f'{QUICK}[[a]]\nlearner="affinity-l"\nrouting.threshold=[1.0, 1e9]\nsave_every=0.0\n{BROKEN}'
+    found = grid(tmp_path, text)
+    words = ["sweep", str(found.path), "--out", str(found.out), "--at-once", "2"]
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 1
+    near, far, broken = jobs_of(found)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "2 of 3 runs are in" in printed
+    assert "the loss is" in printed
+    log = (found.out / "logs" / f"{broken.name}.log").read_text()
+    assert log.count("holdfast: the loss is") == 2  # retried once
+    for job in (near, far):
+        assert complete(job)
+        assert json.loads((job.path / "config.json").read_text())["command"] == shlex.join(["holdfast", *job.words])
+        assert contents(alone(job, tmp_path / job.name)) == contents(job.path)
+    logs = {job.name: (job.path / "events.jsonl").read_text() for job in (near, far)}
+    assert '"resume"' in logs[kills[0]]
+    assert sum(log.count('"recall"') for log in logs.values()) == 1  # the first task, by the one that came later
+    capsys.readouterr()
+    main([*words, "--part", "a"])
+    assert capsys.readouterr().out.count("was there") == 2
+    assert logs == {job.name: (job.path / "events.jsonl").read_text() for job in (near, far)}
+
+
+def test_each_gpu_has_as_many_runs_as_the_others(tmp_path, monkeypatch):
+    given: list[str] = []
+
+    class Stub:
+        ended = False
+
+        def __init__(self, job: Job, words: Any, folder: Path, log: Path, more: dict[str, str]) -> None:
+            given.append(more.get("CUDA_VISIBLE_DEVICES", "all"))
+
+    monkeypatch.setattr(locals_, "Process", Stub)
+    (job,) = jobs_of(grid(tmp_path, '[[a]]\nlearner="naive"\n'))
+    engine = locals_.Local(4, 2)
+    first, second = engine.start(job, tmp_path), engine.start(job, tmp_path)
+    second.ended = True  # type: ignore[attr-defined]
+    engine.start(job, tmp_path)
+    first.ended = True  # type: ignore[attr-defined]
+    engine.start(job, tmp_path)
+    assert given == ["0", "1", "1", "0"]
+
+
+LONG = f'{QUICK}[[a]]\nlearner="naive"\nfit.steps=120\nsave_every=0.0\n'
+
+
+def under_way(found: Grid, job: Job) -> subprocess.Popen:
+    """The sweep as a process, once its run trains."""
+    lines = (job.path / "events.jsonl").read_bytes().count(b"\n") if (job.path / "events.jsonl").exists() else 0
+    source = str(Path(holdfast.__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "sweep", str(found.path), "--out", str(found.out)],
+        env={**os.environ, "PYTHONPATH": source},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    while not (job.path / "events.jsonl").exists() or (job.path / "events.jsonl").read_bytes().count(b"\n") < lines + 4:
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process
+
+
+def free(path: Path) -> bool:
+    """Whether nobody works in a run folder any more, after a moment."""
+    for _ in range(100):
+        lock = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.05)
+        finally:
+            os.close(lock)
+    return False
+
+
+def test_a_sweep_that_is_killed_or_interrupted_takes_its_runs_with_it_and_goes_on_later(tmp_path):
+    found = grid(tmp_path, LONG.replace("120", "3000"))
+    (job,) = jobs_of(found)
+    with under_way(found, job) as process:
+        process.kill()
+    assert free(job.path)
+    with under_way(found, job) as process:
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read().decode() if process.stderr else ""
+        assert process.wait() == 130
+    assert said == "holdfast: interrupted; the same command goes on from here\n"
+    assert free(job.path)
+    assert not complete(job)
+    assert (job.path / "state").exists()
+
+
+# On Ray
+
+
+def test_without_ray_a_sentence_says_what_to_install(tmp_path, monkeypatch, capsys):
+    def missing(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(clusters, "import_module", missing)
+    found = grid(tmp_path, '[[a]]\nlearner="naive"\n')
+    assert "pip install 'holdfast[ray]'" in mistake(capsys, "sweep", str(found.path), "--on", "ray")
+
+
+@pytest.fixture(scope="module")
+def two_nodes() -> Iterator[str]:
+    """A cluster of two nodes with one processor each."""
+    pytest.importorskip("ray")
+    utils = importlib.import_module("ray.cluster_utils")
+    place = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short: paths of sockets must be
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    head = {"num_cpus": 1, "include_dashboard": False, "temp_dir": place, "object_store_memory": 80 * 2**20}
+    cluster = utils.Cluster(initialize_head=True, head_node_args=head)
+    cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    yield cluster.address
+    cluster.shutdown()
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def on_ray(found: Grid, address: str) -> attempts.Engine:
+    return clusters.Cluster(found.out, address, cpus=1.0, gpus=0.0, places=8)
+
+
+def test_on_two_nodes_a_killed_worker_is_replaced_and_the_result_is_that_of_an_uninterrupted_run(
+    two_nodes, tmp_path, monkeypatch
+):
+    look, killed, workers = clusters.Remote.look, [], set()
+
+    def look_and_kill(self: clusters.Remote) -> attempts.Progress | attempts.End:
+        seen = look(self)
+        if self.began:
+            workers.add(self.began.worker)
+            assert self.began.shared
+        if not killed and isinstance(seen, attempts.Progress) and seen.steps >= 50:
+            assert self.began
+            os.kill(self.began.worker, signal.SIGKILL)
+            killed.append(self.job.name)
+        return seen
+
+    monkeypatch.setattr(clusters.Remote, "look", look_and_kill)
+    found = grid(tmp_path, LONG.replace("[[a]]", "[[a]]\nseed=[0, 1]"))
+    results = sweep(found, on_ray(found, two_nodes))
+    assert [result.state for result in results] == ["done", "done"]
+    assert len(killed) == 1
+    assert len(workers) == 3  # two at once, and the one in place of the killed
+    (job,) = [result.job for result in results if result.job.name == killed[0]]
+    assert '"resume"' in (job.path / "events.jsonl").read_text()
+    assert contents(alone(job, tmp_path / "alone")) == contents(job.path)
+    assert json.loads((job.path / "config.json").read_text())["command"] == shlex.join(["holdfast", *job.words])
+
+
+def test_a_worker_that_does_not_see_the_folder_sends_its_own(two_nodes, tmp_path, monkeypatch):
+    monkeypatch.setattr(clusters, "MARK", ".elsewhere")  # here, not in the workers
+    monkeypatch.setattr(clusters, "PIECE", 2**12)
+    found = grid(tmp_path, f'{QUICK}[[a]]\nlearner="naive"\n')
+    (fine,) = sweep(found, on_ray(found, two_nodes))
+    assert fine.state == "done", fine.reason
+    assert "certificate:" in fine.log.read_text()
+    assert contents(alone(fine.job, tmp_path / "alone")) == contents(fine.job.path)
+    said = json.loads((fine.job.path / "config.json").read_text())["command"]
+    assert said == shlex.join(["holdfast", *fine.job.words])
+    assert not (found.out / "memo").exists()
+    assert [path.name for path in clusters.scratch(str(found.out)).glob("naive*")] == []
+    shutil.rmtree(clusters.scratch(str(found.out)))
