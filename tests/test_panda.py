@@ -343,3 +343,10 @@ def test_a_reopened_panda_run_has_its_suite(tmp_path):
     run(found, tiny_learner("naive", found), tmp_path, QUIET)
     again, learner = reopen(tmp_path)
     assert (again.names, learner.learned) == (["PandaReach"], ["PandaReach"])
+
+
+def test_processes_have_the_environment_of_now(monkeypatch):
+    for value in ("before", "now"):
+        monkeypatch.setenv("HOLDFAST_SAID", value)
+        with processes(1) as pool:
+            assert pool.submit(os.environ.get, "HOLDFAST_SAID").result() == value

@@ -19,14 +19,16 @@ def forkserver() -> multiprocessing.context.ForkServerContext:
 @contextmanager
 def processes(count: int | None = None) -> Iterator[Executor]:
     """Processes that take work, one per core by default, and end with this one, however it ends."""
-    pool = ProcessPoolExecutor(count or os.cpu_count(), mp_context=forkserver(), initializer=_follow)
+    environment = dict(os.environ)  # the server of forks has that of when it was started
+    pool = ProcessPoolExecutor(count or os.cpu_count(), forkserver(), _follow, (environment,))
     try:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _follow() -> None:
+def _follow(environment: dict[str, str]) -> None:
+    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is for the process that gives the work
     Thread(target=_end_with_parent, daemon=True).start()
 
