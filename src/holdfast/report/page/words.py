@@ -1,0 +1,114 @@
+"""Runs in plain words."""
+
+from collections.abc import Sequence
+
+from holdfast.evaluation.certificates import changed
+from holdfast.report.figures.drawing import shown
+from holdfast.report.figures.front import places
+from holdfast.report.figures.study import Run, Setting, Study
+from holdfast.report.summary import Estimate
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """So many things."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def named(words: Sequence[str]) -> str:
+    """Words in a sentence."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"
+
+
+def estimated(found: Estimate) -> str:
+    """A number, and where it lies with 95 % confidence."""
+    if found.interval is None:
+        return shown(found.value)
+    low, high = found.interval
+    return f"{shown(found.value)} [{shown(low)}, {shown(high)}]"
+
+
+def story(found: Study) -> list[str]:
+    """What the runs amount to, in a few sentences."""
+    return [what_was_done(found), *what_was_forgotten(found), *what_is_best(found), *what_is_missing(found)]
+
+
+def what_was_done(found: Study) -> str:
+    """Learners, tasks, episodes."""
+    runs = [run for setting in found.settings for run in setting.runs]
+    fewest = min(setting.summary.episodes for setting in found.settings)
+    learners = counted(len({setting.learner for setting in found.settings}), "learner")
+    settings = "" if len(found.settings) == int(learners.split()[0]) else f" in {len(found.settings)} settings"
+    return (
+        f"{counted(len(runs), 'run')} of {learners}{settings} learned {counted(len(found.tasks), 'task')} of {found.suite} "
+        f"one after another: {named(found.tasks)}. After every task, all tasks so far were played: "
+        f"{counted(fewest, 'distinct episode')} each, or more."
+        if fewest > 1
+        else f"{counted(len(runs), 'run')} of {learners}{settings} learned {counted(len(found.tasks), 'task')} of "
+        f"{found.suite} one after another: {named(found.tasks)}. All episodes of a task were one and the same, as the "
+        "simulator starts each alike, so that no interval can be given."
+    )
+
+
+def what_was_forgotten(found: Study) -> list[str]:
+    """Who kept everything, and who lost most."""
+    kept = [setting.label for setting in found.settings if setting.summary.forgotten == 0]
+    lost = sorted((setting for setting in found.settings if setting.summary.forgotten > 0), key=_forgotten)
+    said = [f"Exactly nothing was forgotten by {named(kept)}."] if kept else ["Every learner forgot something."]
+    if lost:
+        most = lost[-1]
+        said.append(f"{most.label} forgot most: {shown(most.summary.forgotten)} of return on average (AvgF).")
+    return said
+
+
+def _forgotten(setting: Setting) -> float:
+    return setting.summary.forgotten
+
+
+def what_is_best(found: Study) -> list[str]:
+    """The best in the end, and the smallest that forgets nothing."""
+    if len(found.settings) == 1:
+        return [f"In the end it has {cost(found.settings[0])}, and {measured(found.settings[0])}."]
+    top = max(places(found), key=lambda place: place.worth.value).setting
+    said = [f"The best in the end is {top.label}: {measured(top)}, with {cost(top)}."]
+    kept = [setting for setting in found.settings if setting.summary.forgotten == 0]
+    least = min(kept, key=lambda setting: setting.summary.bytes, default=top)
+    if least is not top:
+        said.append(f"The smallest that forgets nothing is {least.label}: {measured(least)}, with {cost(least)}.")
+    return said
+
+
+def measured(setting: Setting) -> str:
+    """What a setting reaches."""
+    summary = setting.summary
+    name, value = ("AvgGap", summary.gap) if summary.normalised is None else ("NormAvg", summary.normalised)
+    between = f" (95 %: {shown(value.interval[0])} to {shown(value.interval[1])})" if value.interval else ""
+    return f"{name} {shown(value.value)}{between}"
+
+
+def cost(setting: Setting) -> str:
+    """What a setting keeps."""
+    return f"{copies(setting)} and {setting.summary.bytes / 1e6:.2f} MB"
+
+
+def copies(setting: Setting) -> str:
+    """How many copies, over its runs."""
+    fewest, most = setting.summary.copies
+    return counted(most, "copy", "copies") if fewest == most else f"{fewest} to {most} copies"
+
+
+def what_is_missing(found: Study) -> list[str]:
+    """Runs that are not shown."""
+    if not found.unfinished:
+        return []
+    return [f"Not shown, since not evaluated to its end: {named([str(path) for path in found.unfinished])}."]
+
+
+def certified(run: Run) -> str:
+    """What the certificates of a run say."""
+    if not run.certificates:
+        return "no certificate"
+    stages = len({found.stage for found in run.certificates})
+    moved = sorted({found.task for found in changed(run.certificates)}, key=run.matrix.tasks.index)
+    if moved:
+        return f"changed by later learning: {named(moved)}"
+    return f"every task equal to the bit after each of {counted(stages, 'stage')}"
