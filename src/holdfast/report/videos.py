@@ -41,10 +41,10 @@ class Video:
 
     task: str
     webm: bytes
+    poster: bytes  # its first frame, JPEG
     seeds: Sequence[int]  # of the episodes shown
     returns: Sequence[float]  # of those that are shown to their end
     successes: Sequence[bool]
-    steps: int
     size: tuple[int, int]  # width, height
 
 
@@ -54,18 +54,17 @@ def film(policy: Policy, task: Task, protocol: Protocol, suite: str) -> Video:
         raise Mistake(f"holdfast cannot draw the suite {suite}")
     view = VIEWS[suite](task, replace(protocol, lanes=1, episodes=1))
     frames: list[np.ndarray] = []
-    seeds, played = [], []
+    seeds: list[int] = []
+    played: list[Played] = []
     with closing(view.environments):
-        for seed in protocol.seeds:
-            frames, ended = [*frames, *_episode(policy, view, seed, played)], len(played)
-            seeds.append(seed)
-            if len(frames) >= ENOUGH or ended < len(seeds):
-                break
+        while len(frames) < ENOUGH and len(seeds) < protocol.episodes and len(played) == len(seeds):
+            seeds.append(protocol.seeds[len(seeds)])
+            frames += _episode(policy, view, seeds[-1], played)
     returns = [total for totals, *_ in played for total in totals]
     successes = [success for _, _, found, _ in played for success in found]
     height, width, _ = frames[0].shape
-    steps = sum(length for _, lengths, *_ in played for length in lengths) if len(played) == len(seeds) else MOST
-    return Video(task.name, encode(frames, view.rate), seeds, returns, successes, steps, (width, height))
+    webm, poster = encode(frames, view.rate), jpeg(frames[0])
+    return Video(task.name, webm, poster, seeds, returns, successes, (width, height))
 
 
 def _episode(policy: Policy, view: View, seed: int, played: list[Played]) -> Iterator[np.ndarray]:
@@ -95,6 +94,15 @@ def encode(frames: Sequence[np.ndarray], rate: int) -> bytes:
         for frame in frames:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
         container.mux(stream.encode())
+    return content.getvalue()
+
+
+def jpeg(frame: np.ndarray) -> bytes:
+    """One frame as a picture."""
+    from PIL import Image
+
+    content = BytesIO()
+    Image.fromarray(frame).save(content, "JPEG", quality=70)
     return content.getvalue()
 
 

@@ -41,9 +41,7 @@ def learning(found: Study, setting: Setting) -> Drawing:
         low = min([0.0, *(value for points in lines.values() for _, value in points)])
         axes.set_ylim(low, max(1.08, *(value + 0.05 for points in lines.values() for _, value in points), 0))
         axes.set_ylabel(f"1 = {found.reference_name}")
-    rows = [
-        [task, *(shown(dict(points).get(stage)) for stage in range(len(tasks)))] for task, points in lines.items()
-    ]
+    rows = [[task, *(shown(dict(points).get(stage)) for stage in range(len(tasks)))] for task, points in lines.items()]
     alt = f"Normalised return of {setting.label} on every task after each stage. " + "; ".join(
         f"{task} ends at {shown(points[-1][1])}" for task, points in lines.items() if points
     )

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -25,7 +26,7 @@ MARKERS = "osD^vP"
 THEMED = {INK: "--ink", SOFT: "--soft", FAINT: "--faint", PAPER: "--card"} | {
     colour: f"--task-{index}" for index, colour in enumerate(TASKS)
 }  # colours that a page may replace, for instance in the dark
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "pdf.fonttype": 42,
     "text.parse_math": False,  # a name is a name

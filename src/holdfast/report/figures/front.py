@@ -7,7 +7,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from holdfast.report.figures.drawing import FAINT, INK, LOST, PAPER, SOFT, WIDTH, Drawing, canvas, decades, shown, styled
+from holdfast.report.figures.drawing import (
+    FAINT,
+    INK,
+    LOST,
+    PAPER,
+    SOFT,
+    WIDTH,
+    Drawing,
+    canvas,
+    decades,
+    shown,
+    styled,
+)
 from holdfast.report.figures.study import Setting, Study
 from holdfast.report.summary import Estimate
 
@@ -64,7 +76,7 @@ def front(found: Study) -> Drawing:
     ringed = best(points)
     normed = all(setting.summary.normalised for setting in found.settings)
     with styled():
-        figure = canvas(WIDTH * 1.35, 250)
+        figure = canvas(1.1 * WIDTH, 230)
         axes: Axes = figure.subplots()
         _draw(axes, points, ringed)
         axes.set_xlabel("MB on disk")
@@ -75,7 +87,7 @@ def front(found: Study) -> Drawing:
         colours = mpl.cm.ScalarMappable(mpl.colors.Normalize(0, most), LOST)
         bar = figure.colorbar(colours, ax=axes, fraction=0.035, pad=0.02)
         bar.set_label("forgotten (AvgF)")
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
     alt = "Return, bytes and forgetting of every setting. Nothing beats: " + "; ".join(
         f"{point.setting.label} ({point.size / 1e6:.2f} MB, forgets {shown(point.forgotten)})" for point in ringed
     )

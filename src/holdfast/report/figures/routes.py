@@ -55,7 +55,9 @@ def why(route: Route) -> str:
     allowed = f"{far(route['threshold'])} is allowed"
     if route["opened"]:
         return f"{task} opened copy {copy}: {measured}, and {allowed}."
-    return f"{task} joined copy {copy} and starts from {route['source']}: {measured}, and {allowed} ({route['reason']})."
+    return (
+        f"{task} joined copy {copy} and starts from {route['source']}: {measured}, and {allowed} ({route['reason']})."
+    )
 
 
 def far(distance: float | None) -> str:

@@ -74,16 +74,12 @@ class Setting:
     @cached_property
     def mean(self) -> Means:
         """Mean returns over the runs; none where a run has no result."""
-        cells = [[[matrix.mean[i][j] for matrix in self.matrices] for j in self._range] for i in self._range]
-        return [[None if None in cell else float(np.mean(cell)) for cell in row] for row in cells]
+        runs = np.array([matrix.mean for matrix in self.matrices], float)  # (runs, stages, tasks), nan for none
+        return [[None if np.isnan(cell) else float(cell) for cell in row] for row in runs.mean(axis=0)]
 
     def carried(self, stage: int, task: int) -> bool:
         """Whether in every run nothing that acts in this task had changed since an earlier stage."""
         return all(matrix.carried[stage][task] is not None for matrix in self.matrices)
-
-    @property
-    def _range(self) -> range:
-        return range(len(self.tasks))
 
 
 @dataclass(frozen=True)

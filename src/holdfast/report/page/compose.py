@@ -51,12 +51,22 @@ def report(runs: Sequence[Path], out: Path, figures: Path | None = None, videos:
     return Written(out, len(content), [place for drawing in drawings for place in drawing.save(figures or out.parent)])
 
 
+def extent(found: Study) -> str:
+    """How much is shown."""
+    runs = sum(len(setting.runs) for setting in found.settings)
+    return f"{counted(len(found.tasks), 'task')}, {counted(len(found.settings), 'setting')}, {counted(runs, 'run')}"
+
+
 def page(found: Study, sections: Sequence[Section], bodies: Sequence[Html]) -> str:
     """The whole document. Its policy lets nothing be loaded, and no script run but its own."""
     title = f"Holdfast: {found.suite}"
-    style, script = (Html(files(__package__).joinpath(name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))
+    style, script = (
+        Html(files(__package__).joinpath(name).read_text(encoding="utf-8")) for name in ("page.css", "page.js")
+    )
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; script-src 'sha256-{digest}'"
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; script-src 'sha256-{digest}'"
+    )
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -66,7 +76,6 @@ def page(found: Study, sections: Sequence[Section], bodies: Sequence[Html]) -> s
         element("title", title),
         element("style", style),
     )
-    runs = sum(len(setting.runs) for setting in found.settings)
     links = [element("li", element("a", section.title, href=f"#{section.key}")) for section in sections]
     body = element(
         "body",
@@ -75,7 +84,7 @@ def page(found: Study, sections: Sequence[Section], bodies: Sequence[Html]) -> s
             "header",
             element("p", "Holdfast report", class_="kicker"),
             element("h1", found.suite),
-            element("p", f"{counted(len(found.settings), 'setting')}, {counted(runs, 'run')}", class_="kicker"),
+            element("p", extent(found), class_="kicker"),
         ),
         element("nav", element("ul", *links), aria_label="Contents"),
         element("main", *bodies, id="main", tabindex="-1"),

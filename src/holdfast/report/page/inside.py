@@ -1,8 +1,8 @@
-"""The sections about what is inside: where tasks went and why, the weights they share, what they cost, what is proven."""
+"""The sections about what is inside: where tasks went and why, weights they share, what they cost, what is proven."""
 
 from holdfast.report.figures.capacity import capacity
 from holdfast.report.figures.heat import overlap
-from holdfast.report.figures.routes import routing, why
+from holdfast.report.figures.routes import Route, routing, why
 from holdfast.report.figures.study import Setting, Study
 from holdfast.report.page.markup import Html, element, joined, listed, more, paragraph, table
 from holdfast.report.page.section import Section
@@ -23,7 +23,7 @@ def routes(found: Study) -> Section:
         "Routing",
         joined(paragraph(said) if decided else None, _not_so(others, "decided nothing: no masks, no copies to choose")),
         [routing(found, setting, setting.runs[0]) for setting in decided],
-        joined(*(_reasons(setting) for setting in decided)),
+        element("div", *(_reasons(setting) for setting in decided if _had_a_choice(setting)), class_="grid reasons"),
     )
 
 
@@ -37,10 +37,14 @@ def _reasons(setting: Setting) -> Html:
         alike = "decided the same" if same else "decided otherwise"
         reasons = listed([why(route) for route in run.routes])
         told.append(more(f"Seed {run.seed} {alike}", setting.label, reasons))
-    return element("div", *told, class_="reasons")
+    return element("div", *told)
 
 
-def _decision(route: dict) -> tuple:
+def _had_a_choice(setting: Setting) -> bool:
+    return any(route["candidates"] for run in setting.runs for route in run.routes)
+
+
+def _decision(route: Route) -> tuple[str, int, str | None]:
     return route["task"], route["copy"], route["source"]
 
 
@@ -68,7 +72,7 @@ def costs(found: Study) -> Section:
     """What of each copy is used, and what everything costs on disk."""
     sparse = [setting for setting in found.settings if setting.runs[0].matrix.accounts]
     said = (
-        "A copy’s weights belong to the task that claimed them first; later tasks may use them but not change them. A task "
+        "Weights of a copy belong to the task that claimed them first; later tasks may use but not change them. A task "
         "adds its mask at one bit a weight, the weights that it claimed, and its private parameters."
     )
     rows = [
@@ -79,7 +83,7 @@ def costs(found: Study) -> Section:
     columns = ["setting", "weights", "only to learn on", "total bytes", "bytes a task"]
     return Section(
         "capacity",
-        "Capacity and bytes",
+        "Capacity",
         joined(table(columns, rows, "Bytes on disk"), paragraph(said) if sparse else None),
         [capacity(found, setting, setting.runs[0]) for setting in sparse],
     )
@@ -93,7 +97,7 @@ def _each(setting: Setting) -> str:
 def certificates(found: Study) -> Section:
     """Whether what was learned is still what it was."""
     said = (
-        "After every task, a fingerprint is taken of all that acts in each task learned so far: weights under the mask, "
+        "After every task a fingerprint is taken of all that acts in each task learned so far: weights under its mask, "
         "private parameters, normaliser. Equal fingerprints are equal policies."
     )
     rows = [
@@ -113,5 +117,3 @@ def _fingerprints(setting: Setting, number: int) -> list[Html]:
 
 def _not_so(labels: list[str], what: str) -> Html | None:
     return paragraph(f"{named(labels)} {what}.") if labels else None
-
-

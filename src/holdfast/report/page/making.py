@@ -3,16 +3,18 @@
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
 from holdfast.errors import Mistake
+from holdfast.evaluation.statistics import RESAMPLES
 from holdfast.report.figures.drawing import shown
 from holdfast.report.figures.study import Run, Setting, Study
 from holdfast.report.page.markup import Html, element, joined, listed, more, paragraph, table
 from holdfast.report.page.section import Section
 from holdfast.report.page.words import counted, named
-from holdfast.report.videos import Video, film
+from holdfast.report.videos import MOST, Video, film
 from holdfast.runs.recorder import Screen
 from holdfast.runs.run import reopen, threads
 
@@ -28,7 +30,7 @@ class Reel:
     @property
     def size(self) -> int:
         """Bytes in the page."""
-        return sum(len(video.webm) * 4 // 3 for video in self.videos)
+        return sum((len(video.webm) + len(video.poster)) * 4 // 3 for video in self.videos)
 
 
 def reels(found: Study, screen: Screen) -> list[Reel]:
@@ -54,10 +56,9 @@ def _reel(setting: Setting, screen: Screen) -> Reel:
 
 def cinema(reels: Sequence[Reel], room: int) -> Section:
     """The videos, as many as there is room for."""
-    shown_reels, left_out, used = [], [], 0
-    for reel in reels:
-        used += reel.size
-        (shown_reels if used <= room and reel.videos else left_out).append(reel)
+    ends = accumulate(reel.size for reel in reels)
+    shown_reels = [reel for reel, end in zip(reels, ends, strict=True) if reel.videos and end <= room]
+    left_out = [reel for reel in reels if reel not in shown_reels]
     reasons = {reel.setting.label: reel.reason or "the page would be too large" for reel in left_out}
     lacking = [
         f"No videos of {named([label for label, why in reasons.items() if why == reason])}: {reason}."
@@ -70,7 +71,7 @@ def cinema(reels: Sequence[Reel], room: int) -> Section:
     button = element("button", "Play all", type="button", id="play", hidden=True)
     return Section(
         "videos",
-        "At work",
+        "Videos",
         joined(
             joined(paragraph(said), button) if shown_reels else None,
             *(paragraph(sentence) for sentence in lacking),
@@ -96,6 +97,7 @@ def _film(setting: Setting, video: Video) -> Html:
         loop=True,
         playsinline=True,
         preload="metadata",
+        poster=f"data:image/jpeg;base64,{b64encode(video.poster).decode()}",
         aria_label=f"{setting.label} plays {video.task}: {_outcome(video)}",
     )
     return element("figure", player, element("figcaption", element("b", video.task), " ", _outcome(video)))
@@ -103,7 +105,7 @@ def _film(setting: Setting, video: Video) -> Html:
 
 def _outcome(video: Video) -> str:
     if len(video.returns) < len(video.seeds):
-        return f"the first {counted(video.steps, 'step')} of the episode"
+        return f"the first {MOST} steps of an episode"
     episodes = f"{counted(len(video.seeds), 'episode')}, mean return {shown(float(np.mean(video.returns)))}"
     return f"{episodes}, {sum(video.successes)} succeeded" if any(video.successes) else episodes
 
@@ -113,16 +115,17 @@ def origins(found: Study) -> Section:
     runs = [run for setting in found.settings for run in setting.runs]
     return Section(
         "origins",
-        "How each number was made",
+        "How it was made",
         listed(
             [
-                "Every number is computed from run folders: config.json, matrix.json with every episode’s return, "
+                "Every number is computed from run folders: config.json, matrix.json with the return of every episode, "
                 "routes.json, certificates.json. Nothing is typed in by hand.",
-                "A return is the mean over a task’s episodes and then over seeds. Its interval is a bootstrap: runs are "
-                "drawn with replacement, then episodes within each task of a drawn run, 5,000 times; the 2.5 and 97.5 "
-                "percentiles are shown. With one run it tells what other episodes might give, not what another seed might.",
-                "n is the number of distinct episodes, which differ in anything observed or done. Where all are one, no "
-                "interval is given.",
+                "A return is the mean over the episodes of a task and then over seeds. Its interval is a bootstrap: runs "
+                f"are drawn with replacement, then episodes within each task of a drawn run, {RESAMPLES:,} times; the "
+                "2.5 and 97.5 percentiles are shown. With one run it tells what other episodes might give, not what "
+                "another seed might.",
+                "n is the number of distinct episodes, which differ in anything observed or done; where it is 1, there "
+                "is no interval.",
                 "AvgF is the mean over the tasks before the last of the best that a task ever was minus what it is in "
                 "the end; 0 means exactly 0.",
             ]

@@ -67,7 +67,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Child]], caption: str,
         element("tbody", *body),
         class_="sortable" if sortable else None,
     )
-    return element("div", content, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    return element("div", content, class_="scroll", tabindex="0", role="group", aria_label=caption)
 
 
 def more(title: str, about: str, *content: Child) -> Html:

@@ -5,9 +5,10 @@ from holdfast.report.figures.drawing import shown
 from holdfast.report.figures.front import front
 from holdfast.report.figures.heat import performance
 from holdfast.report.figures.study import Setting, Study
-from holdfast.report.page.markup import element, joined, paragraph, table
+from holdfast.report.page.markup import Child, Html, element, joined, paragraph, table
 from holdfast.report.page.section import Section
-from holdfast.report.page.words import counted, estimated, story
+from holdfast.report.page.words import counted, story
+from holdfast.report.summary import Estimate
 
 
 def summary(found: Study) -> Section:
@@ -19,28 +20,29 @@ def final(found: Study) -> Section:
     """One row a setting, after the last task."""
     normed = any(setting.summary.normalised for setting in found.settings)
     columns = [
-        *("number", "setting", "seeds", *found.tasks),
+        *("setting", "seeds", *found.tasks),
         *(["NormAvg"] if normed else []),
-        *("AvgGap", "AvgF", "copies", "MB", "episodes"),
+        *("AvgGap", "AvgF", "copies", "MB", "n"),
     ]
-    rows = [[str(at + 1), *_cells(setting, found.tasks, normed)] for at, setting in enumerate(found.settings)]
+    rows = [_cells(at + 1, setting, found.tasks, normed) for at, setting in enumerate(found.settings)]
     measures = "NormAvg is the mean share of the target in per cent, AvgGap" if normed else "AvgGap is"
     explained = (
-        f"Mean returns after the last task, with 95 % intervals, and below them the share of episodes that succeeded, "
-        f"where a task knows success. {measures} the mean distance to the target, AvgF what was forgotten."
+        "Mean returns after the last task; below them 95 % intervals, and the share of episodes that succeed where a "
+        f"task knows success. {measures} the mean distance to the target, AvgF what was forgotten, n the number of "
+        "distinct episodes of a task in a run."
     )
     return Section("results", "Results", joined(paragraph(explained), table(columns, rows, "Results", sortable=True)))
 
 
-def _cells(setting: Setting, tasks: list[str], normed: bool) -> list[str]:
+def _cells(number: int, setting: Setting, tasks: list[str], normed: bool) -> list[Child]:
     summary = setting.summary
     fewest, most = summary.copies
     return [
-        setting.label,
+        joined(element("span", str(number), class_="index"), " ", setting.label),
         ", ".join(str(run.seed) for run in setting.runs),
         *(_task(setting, task) for task in tasks),
-        *([estimated(summary.normalised) if summary.normalised else ""] if normed else []),
-        estimated(summary.gap),
+        *([_estimate(summary.normalised) if summary.normalised else ""] if normed else []),
+        _estimate(summary.gap),
         shown(summary.forgotten),
         str(most) if fewest == most else f"{fewest} to {most}",
         f"{summary.bytes / 1e6:.2f}",
@@ -48,33 +50,40 @@ def _cells(setting: Setting, tasks: list[str], normed: bool) -> list[str]:
     ]
 
 
-def _task(setting: Setting, task: str) -> str:
+def _task(setting: Setting, task: str) -> Child:
     summary = setting.summary
     if task not in summary.returns:
         return ""
     success = summary.success.get(task)
-    rate = element("small", f"{success.value:.0%} succeeded") if success else None
-    return joined(estimated(summary.returns[task]), element("br") if rate else None, rate)
+    rate = element("small", f"{100 * success.value:.3g} % succeed") if success else None
+    return joined(_estimate(summary.returns[task]), rate)
+
+
+def _estimate(found: Estimate) -> Html:
+    """A number, and below it where it lies with 95 % confidence."""
+    between = " to ".join(shown(end) for end in found.interval or ())
+    return joined(shown(found.value), element("small", between) if between else None)
 
 
 def trade(found: Study) -> Section:
     """Return, bytes and forgetting against each other."""
     said = (
-        "Upwards is better, to the left is smaller, blue forgets exactly nothing. Rings mark the settings that no other "
-        "beats in all three at once; bars are 95 % intervals. Numbers are those of the table above."
+        "Return, bytes and forgetting: upwards is better, to the left is smaller, blue forgets nothing. Rings mark the "
+        "settings that no other beats in all three at once; bars are 95 % intervals."
     )
-    return Section("front", "Return, bytes and forgetting", paragraph(said), [front(found)])
+    names = element("ol", *(element("li", setting.label) for setting in found.settings))
+    return Section("front", "Trade-off", paragraph(said), [front(found)], names)
 
 
 def stages(found: Study) -> Section:
     """The performance matrix of every setting."""
     said = (
-        "Each row is what the learner earns on every task so far after learning one more. Darker is nearer to "
-        f"{found.reference_name}; the number is the mean return. “=” marks results that are carried over from an earlier "
+        "Each row is what the learner earns on every task so far after learning one more. Deeper blue is nearer to "
+        f"{found.reference_name}; the number is the mean return. “=” marks results carried over from an earlier "
         "stage: all that acts in the task was equal to the bit, and so were the episodes."
     )
     drawings = [performance(found, setting) for setting in found.settings]
-    return Section("matrix", "Performance after every task", paragraph(said), drawings)
+    return Section("matrix", "After every task", paragraph(said), drawings)
 
 
 def curves(found: Study) -> Section:
@@ -97,4 +106,4 @@ def losses(found: Study) -> Section:
     said = "How the training loss fell within each task, in the first run of each setting."
     if lacking:
         said += f" {counted(lacking, 'setting')} kept no losses."
-    return Section("loss", "Training loss", paragraph(said), [loss(found, one, one.runs[0]) for one in known])
+    return Section("loss", "Loss", paragraph(said), [loss(found, one, one.runs[0]) for one in known])

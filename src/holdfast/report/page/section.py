@@ -21,4 +21,6 @@ class Section:
         """The section as it stands in the page."""
         grid = element("div", *(figure(drawing) for drawing in self.drawings), class_="grid") if self.drawings else None
         heading = element("h2", self.title, id=f"{self.key}-title")
-        return element("section", heading, joined(self.before, grid, self.after), id=self.key, aria_labelledby=f"{self.key}-title")
+        return element(
+            "section", heading, joined(self.before, grid, self.after), id=self.key, aria_labelledby=f"{self.key}-title"
+        )

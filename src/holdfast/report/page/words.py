@@ -6,7 +6,6 @@ from holdfast.evaluation.certificates import changed
 from holdfast.report.figures.drawing import shown
 from holdfast.report.figures.front import places
 from holdfast.report.figures.study import Run, Setting, Study
-from holdfast.report.summary import Estimate
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
@@ -19,14 +18,6 @@ def named(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"
 
 
-def estimated(found: Estimate) -> str:
-    """A number, and where it lies with 95 % confidence."""
-    if found.interval is None:
-        return shown(found.value)
-    low, high = found.interval
-    return f"{shown(found.value)} [{shown(low)}, {shown(high)}]"
-
-
 def story(found: Study) -> list[str]:
     """What the runs amount to, in a few sentences."""
     return [what_was_done(found), *what_was_forgotten(found), *what_is_best(found), *what_is_missing(found)]
@@ -37,27 +28,21 @@ def what_was_done(found: Study) -> str:
     runs = [run for setting in found.settings for run in setting.runs]
     fewest = min(setting.summary.episodes for setting in found.settings)
     learners = counted(len({setting.learner for setting in found.settings}), "learner")
-    settings = "" if len(found.settings) == int(learners.split()[0]) else f" in {len(found.settings)} settings"
-    return (
-        f"{counted(len(runs), 'run')} of {learners}{settings} learned {counted(len(found.tasks), 'task')} of {found.suite} "
-        f"one after another: {named(found.tasks)}. After every task, all tasks so far were played: "
-        f"{counted(fewest, 'distinct episode')} each, or more."
-        if fewest > 1
-        else f"{counted(len(runs), 'run')} of {learners}{settings} learned {counted(len(found.tasks), 'task')} of "
-        f"{found.suite} one after another: {named(found.tasks)}. All episodes of a task were one and the same, as the "
-        "simulator starts each alike, so that no interval can be given."
-    )
+    tasks = f"{counted(len(found.tasks), 'task')} of {found.suite} one after another: {named(found.tasks)}"
+    played = f"After every task all tasks so far were played, at least {counted(fewest, 'distinct episode')} of each."
+    alike = " One episode says nothing about others, so no intervals are given." if fewest == 1 else ""
+    return f"{counted(len(runs), 'run')} of {learners} learned {tasks}. {played}{alike}"
 
 
 def what_was_forgotten(found: Study) -> list[str]:
     """Who kept everything, and who lost most."""
     kept = [setting.label for setting in found.settings if setting.summary.forgotten == 0]
     lost = sorted((setting for setting in found.settings if setting.summary.forgotten > 0), key=_forgotten)
-    said = [f"Exactly nothing was forgotten by {named(kept)}."] if kept else ["Every learner forgot something."]
+    said = f"Exactly nothing was forgotten by {named(kept)}." if kept else "Every learner forgot something."
     if lost:
         most = lost[-1]
-        said.append(f"{most.label} forgot most: {shown(most.summary.forgotten)} of return on average (AvgF).")
-    return said
+        said += f" Most was forgotten by {most.label}: {shown(most.summary.forgotten)} of return on average (AvgF)."
+    return [said]
 
 
 def _forgotten(setting: Setting) -> float:
@@ -69,12 +54,12 @@ def what_is_best(found: Study) -> list[str]:
     if len(found.settings) == 1:
         return [f"In the end it has {cost(found.settings[0])}, and {measured(found.settings[0])}."]
     top = max(places(found), key=lambda place: place.worth.value).setting
-    said = [f"The best in the end is {top.label}: {measured(top)}, with {cost(top)}."]
+    said = f"The best in the end is {top.label}: {measured(top)}, with {cost(top)}."
     kept = [setting for setting in found.settings if setting.summary.forgotten == 0]
     least = min(kept, key=lambda setting: setting.summary.bytes, default=top)
     if least is not top:
-        said.append(f"The smallest that forgets nothing is {least.label}: {measured(least)}, with {cost(least)}.")
-    return said
+        said += f" The smallest that forgets nothing is {least.label}: {measured(least)}, with {cost(least)}."
+    return [said]
 
 
 def measured(setting: Setting) -> str:
