@@ -19,7 +19,7 @@ from holdfast.suites.toy import Field
 ENOUGH, MOST = 48, 150  # frames: another episode follows until there are enough, and one is cut at the most
 PAUSE = 6  # frames for which the end of an episode is shown
 QUALITY = "36"  # of VP9, 0 the best and 63 the worst
-CAMERA = {"target_position": np.array([-0.1, 0.0, 0.1]), "distance": 0.9, "yaw": 45, "pitch": -25}
+CAMERA = {"target_position": np.array([-0.1, 0.0, 0.15]), "distance": 0.95, "yaw": 45, "pitch": -25}
 PIXELS = 160  # across, of a toy's field
 SKY, GROUND, GOAL, POINT = (245, 246, 247), (208, 214, 219), (0, 158, 115), (0, 114, 178)
 

@@ -103,7 +103,7 @@ def front(found: Study) -> Drawing:
         for point in points
     ]
     columns = ["number", "setting", "NormAvg" if normed else "AvgGap", "MB", "AvgF", "unbeaten"]
-    return Drawing("front", "Return, bytes and forgetting", alt, figure, columns, rows)
+    return Drawing("trade-off", "Return, bytes and forgetting", alt, figure, columns, rows)
 
 
 def _draw(axes: Axes, points: list[Place], ringed: list[Place]) -> None:

@@ -120,7 +120,7 @@ def origins(found: Study) -> Section:
             [
                 "Every number is computed from run folders: config.json, matrix.json with the return of every episode, "
                 "routes.json, certificates.json. Nothing is typed in by hand.",
-                "A return is the mean over the episodes of a task and then over seeds. Its interval is a bootstrap: runs "
+                "A return is the mean over the episodes of a task, then over seeds. Its interval is a bootstrap: runs "
                 f"are drawn with replacement, then episodes within each task of a drawn run, {RESAMPLES:,} times; the "
                 "2.5 and 97.5 percentiles are shown. With one run it tells what other episodes might give, not what "
                 "another seed might.",

@@ -87,4 +87,4 @@ def figure(drawing: Drawing) -> Html:
         aria_label=drawing.alt,
     )
     numbers = more("Numbers", drawing.title, table(drawing.columns, drawing.rows, f"{drawing.title}: numbers"))
-    return element("figure", element("figcaption", drawing.title), picture, numbers, id=drawing.name)
+    return element("figure", element("figcaption", drawing.title), picture, numbers, id=f"figure-{drawing.name}")

@@ -72,7 +72,7 @@ def trade(found: Study) -> Section:
         "settings that no other beats in all three at once; bars are 95 % intervals."
     )
     names = element("ol", *(element("li", setting.label) for setting in found.settings))
-    return Section("front", "Trade-off", paragraph(said), [front(found)], names)
+    return Section("trade", "Trade-off", paragraph(said), [front(found)], names)
 
 
 def stages(found: Study) -> Section:
