@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
@@ -20,6 +19,7 @@ from holdfast.report.figures.drawing import (
     shown,
     styled,
 )
+from holdfast.report.figures.numbers import number
 from holdfast.report.figures.study import Setting, Study
 from holdfast.report.summary import Estimate
 
@@ -88,6 +88,8 @@ def front(found: Study) -> Drawing:
         bar = figure.colorbar(colours, ax=axes, fraction=0.035, pad=0.02)
         bar.set_label("forgotten (AvgF)")
         bar.outline.set_visible(False)
+        figure.draw_without_rendering()  # so that places are known
+        number(axes, [(point.size / 1e6, point.worth.value) for point in points])
     alt = "Return, bytes and forgetting of every setting. Nothing beats: " + "; ".join(
         f"{point.setting.label} ({point.size / 1e6:.2f} MB, forgets {shown(point.forgotten)})" for point in ringed
     )
@@ -120,15 +122,3 @@ def _draw(axes: Axes, points: list[Place], ringed: list[Place]) -> None:
         edge = {"mec": INK, "mew": 1.6} if point in ringed else {"mec": PAPER, "mew": 0.8}
         axes.plot(point.size / 1e6, point.worth.value, "o", ms=8, color=LOST(share), zorder=3, **edge)  # type: ignore[arg-type]
     axes.margins(0.12)
-    _numbers(axes, points)
-
-
-def _numbers(axes: Axes, points: list[Place]) -> None:
-    """Beside each point; of points that lie on each other, one number after the other."""
-    placed: list[np.ndarray] = []
-    for point in points:
-        here = axes.transData.transform((point.size / 1e6, point.worth.value))
-        crowd = sum(bool(np.hypot(*(here - other)) < 10) for other in placed)
-        offset, place = (6 + 10 * crowd, 5), (point.size / 1e6, point.worth.value)
-        axes.annotate(str(point.number), place, offset, textcoords="offset points", fontsize=8, zorder=4)
-        placed.append(here)

@@ -6,7 +6,7 @@ from holdfast.report.figures.routes import Route, routing, why
 from holdfast.report.figures.study import Setting, Study
 from holdfast.report.page.markup import Html, element, joined, listed, more, paragraph, table
 from holdfast.report.page.section import Section
-from holdfast.report.page.words import certified, named
+from holdfast.report.page.words import certified, those
 
 
 def routes(found: Study) -> Section:
@@ -116,4 +116,4 @@ def _fingerprints(setting: Setting, number: int) -> list[Html]:
 
 
 def _not_so(labels: list[str], what: str) -> Html | None:
-    return paragraph(f"{named(labels)} {what}.") if labels else None
+    return paragraph(f"{those(labels)} {what}.") if labels else None

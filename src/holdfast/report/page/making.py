@@ -13,7 +13,7 @@ from holdfast.report.figures.drawing import shown
 from holdfast.report.figures.study import Run, Setting, Study
 from holdfast.report.page.markup import Html, element, joined, listed, more, paragraph, table
 from holdfast.report.page.section import Section
-from holdfast.report.page.words import counted, named
+from holdfast.report.page.words import counted, those
 from holdfast.report.videos import MOST, Video, film
 from holdfast.runs.recorder import Screen
 from holdfast.runs.run import reopen, threads
@@ -61,7 +61,7 @@ def cinema(reels: Sequence[Reel], room: int) -> Section:
     left_out = [reel for reel in reels if reel not in shown_reels]
     reasons = {reel.setting.label: reel.reason or "the page would be too large" for reel in left_out}
     lacking = [
-        f"No videos of {named([label for label, why in reasons.items() if why == reason])}: {reason}."
+        f"No videos of {those([label for label, why in reasons.items() if why == reason])}: {reason}."
         for reason in dict.fromkeys(reasons.values())
     ]
     said = (

@@ -7,6 +7,8 @@ from holdfast.report.figures.drawing import shown
 from holdfast.report.figures.front import places
 from holdfast.report.figures.study import Run, Setting, Study
 
+FEW = 6
+
 
 def counted(count: int, one: str, many: str | None = None) -> str:
     """So many things."""
@@ -16,6 +18,11 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 def named(words: Sequence[str]) -> str:
     """Words in a sentence."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"
+
+
+def those(labels: Sequence[str]) -> str:
+    """Settings in a sentence: by name while they are few."""
+    return named(labels) if len(labels) <= FEW else f"{len(labels)} settings"
 
 
 def story(found: Study) -> list[str]:
