@@ -53,6 +53,7 @@ LOST = LinearSegmentedColormap.from_list("lost", ("#1f7fb8", "#efc9a4", "#c04f00
 FORMATS = ("png", "svg", "pdf")
 COLOUR = re.compile("|".join(THEMED), re.IGNORECASE)
 HEAD = re.compile(r'<svg [^>]*viewBox="0 0 (?P<width>[\d.]+) (?P<height>[\d.]+)"[^>]*>')
+LINES = 3  # of a name in a figure
 WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])|[^A-Za-z0-9]+")
 
 
@@ -124,13 +125,14 @@ def shown(value: float | None) -> str:
 
 
 def lines_of(name: str, width: int = 10) -> str:
-    """A name on as many lines as its words need."""
+    """A name broken between its words, the beginning of it where it is long."""
     lines = [""]
     for word in WORD.findall(name):
         if lines[-1] and len(lines[-1]) + len(word) > width:
             lines.append("")
         lines[-1] += word
-    return "\n".join(lines)
+    short = [line if len(line) <= width + 2 else f"{line[:width]}…" for line in lines]
+    return "\n".join(short if len(short) <= LINES else [*short[: LINES - 1], "…"])
 
 
 def decades(axis: Axis, fine: bool = False) -> None:

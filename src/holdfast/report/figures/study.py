@@ -148,7 +148,7 @@ def _runs(root: Path) -> list[Path]:
 
 def _keys(labels: Sequence[str]) -> list[str]:
     """Plain words for labels, numbered where two labels would have the same."""
-    plain = [re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-") for label in labels]
+    plain = [re.sub(r"[^a-z0-9.+]+", "-", label.lower()).strip("-") for label in labels]
     return [f"{key}-{at + 1}" if plain.count(key) > 1 or not key else key for at, key in enumerate(plain)]
 
 
