@@ -23,7 +23,7 @@ test: $(READY) browser
 browser:
 	@command -v chromium-headless-shell || command -v chromium || command -v google-chrome || \
 	{ [ "$$(id -u)" = 0 ] && command -v apt-get && apt-get update -qq && \
-	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium-headless-shell; } > /dev/null || \
+	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium-headless-shell fonts-dejavu-core; } > /dev/null || \
 	echo "no Chromium here, and it cannot be installed: the tests of the page in a browser will be skipped"
 
 check: $(READY)

@@ -29,7 +29,7 @@ from holdfast.report.figures.study import Study, study
 from holdfast.report.page import compose
 from holdfast.report.page.compose import report
 from holdfast.report.page.markup import Html, element, table
-from holdfast.report.page.words import story
+from holdfast.report.page.words import overlap, story
 from holdfast.report.videos import MOST, VIEWS, film
 from holdfast.runs.run import run
 from holdfast.suites import SUITES
@@ -224,6 +224,16 @@ def test_unbeaten_is_what_no_other_beats_in_return_bytes_and_forgetting() -> Non
     assert [found.number for found in front.best(places)] == [4, 2, 1]
 
 
+def test_intervals_that_have_a_number_in_common_leave_open_which_is_better() -> None:
+    def place(low: float, high: float) -> front.Place:
+        return front.Place(None, 1, front.Estimate(0.0, (low, high)), 1, 0)  # type: ignore[arg-type]
+
+    assert overlap(place(1, 3), place(3, 4))
+    assert overlap(place(1, 9), place(3, 4))
+    assert not overlap(place(1, 2), place(3, 4))
+    assert not overlap(place(3, 4), place(1, 2))
+
+
 def test_what_cannot_be_shown_without_weights_is_said_and_no_error(exported: Path, tmp_path: Path) -> None:
     main(["report", str(exported), "--out", str(tmp_path / "page.html")])
     outline = Outline(tmp_path / "page.html")
@@ -244,7 +254,11 @@ def test_a_run_that_is_not_evaluated_is_named_and_left_out(exported: Path, tmp_p
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [(["report"], "a page is made of runs"), (["report", "nowhere"], "nowhere holds no runs")],
+    [
+        (["report"], "a page is made of runs"),
+        (["report", "nowhere"], "nowhere holds no runs"),
+        (["report", "nowhere", "--out", "."], ". is a folder: give the page a name"),
+    ],
 )
 def test_a_mistake_is_one_sentence(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -63,7 +63,9 @@ def _seeds(axes: Axes, found: Study, setting: Setting, task: str) -> None:
     for matrix in setting.matrices:
         points = _points(found, task, [row[at] for row in matrix.mean], at)
         places, values = [stage + 1 for stage, _ in points], [value for _, value in points]
-        axes.plot(places, values, color=colour_of(found.tasks, task), lw=0.7, alpha=0.45)
+        axes.plot(
+            places, values, color=colour_of(found.tasks, task), lw=0.7, alpha=0.5, marker="_", ms=4, clip_on=False
+        )
 
 
 def _background(axes: Axes, found: Study, tasks: Sequence[str]) -> None:

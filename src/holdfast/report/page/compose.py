@@ -31,6 +31,8 @@ class Written:
 
 def report(runs: Sequence[Path], out: Path, figures: Path | None = None, videos: bool = True) -> Written:
     """Writes the page of these runs, and if asked for, every figure of it as PNG, SVG and PDF."""
+    if out.is_dir():
+        raise Mistake(f"{out} is a folder: give the page a name, such as {out / 'report.html'}")
     found = study(runs)
     sections = [
         *(make(found) for make in (results.summary, results.final, results.trade, results.stages, results.curves)),

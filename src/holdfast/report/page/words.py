@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from holdfast.evaluation.certificates import changed
 from holdfast.report.figures.drawing import shown
-from holdfast.report.figures.front import places
+from holdfast.report.figures.front import Place, places
 from holdfast.report.figures.study import Run, Setting, Study
 
 FEW = 6
@@ -60,13 +60,21 @@ def what_is_best(found: Study) -> list[str]:
     """The best in the end, and the smallest that forgets nothing."""
     if len(found.settings) == 1:
         return [f"In the end it has {cost(found.settings[0])}, and {measured(found.settings[0])}."]
-    top = max(places(found), key=lambda place: place.worth.value).setting
-    said = f"The best in the end is {top.label}: {measured(top)}, with {cost(top)}."
+    ranked = sorted(places(found), key=lambda place: -place.worth.value)
+    top, near = ranked[0].setting, [place.setting.label for place in ranked[1:] if overlap(place, ranked[0])]
+    said = f"The best mean in the end is that of {top.label}: {measured(top)}, with {cost(top)}."
+    said += f" The intervals of {named(near)} overlap with it." if near else ""
     kept = [setting for setting in found.settings if setting.summary.forgotten == 0]
     least = min(kept, key=lambda setting: setting.summary.bytes, default=top)
     if least is not top:
         said += f" The smallest that forgets nothing is {least.label}: {measured(least)}, with {cost(least)}."
     return [said]
+
+
+def overlap(one: Place, other: Place) -> bool:
+    """Whether their 95 % intervals have a number in common, so that it is open which is better."""
+    ours, theirs = one.worth.interval, other.worth.interval
+    return bool(ours and theirs and ours[0] <= theirs[1] and theirs[0] <= ours[1])
 
 
 def measured(setting: Setting) -> str:
