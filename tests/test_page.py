@@ -144,7 +144,7 @@ def test_the_same_runs_make_the_same_page(exported: Path, tmp_path: Path) -> Non
 def test_every_figure_is_there_as_png_svg_and_pdf(exported: Path, tmp_path: Path) -> None:
     written = report([exported / "affinity-l"], tmp_path / "page.html", tmp_path / "figures")
     drawn = [str(found["id"]).removeprefix("figure-") for found in Outline(written.page).all("figure")]
-    assert [name.split("-")[0] for name in drawn] == ["trade", "matrix", "curves", "loss", "routes", "capacity"]
+    assert [name.split("-")[0] for name in drawn] == ["matrix", "curves", "loss", "routes", "capacity"]
     assert {path.name for path in written.figures} == {f"{name}.{form}" for name in drawn for form in FORMATS}
     begins = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
     for path in (tmp_path / "figures").iterdir():

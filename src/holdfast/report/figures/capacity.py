@@ -38,7 +38,8 @@ def _copies(axes: Axes, found: Study, run: Run) -> None:
             width = 100 * share["new"] / account["total"]
             axes.barh(place, width, left=start, height=0.6, color=colour_of(found.tasks, task), ec=PAPER, lw=0.6)
             start += width
-        axes.text(99, place, f"{100 * account['free'] / account['total']:.0f} % free", ha="right", va="center")
+        free = f"{100 * account['free'] / account['total']:.0f} % free"
+        axes.text(102, place, free, va="center", color=SOFT)
     axes.set_xlim(0, 100)
     axes.set_ylim(len(accounts) - 0.5, -0.5)
     axes.set_yticks(np.arange(len(accounts)), [f"copy {place}" for place in range(len(accounts))])

@@ -87,9 +87,10 @@ def loss(found: Study, setting: Setting, run: Run) -> Drawing:
         _background(axes, found, setting.tasks)
         for task, curve in curves.items():
             _loss_line(axes, setting.tasks.index(task), curve, colour_of(found.tasks, task))
-        if all(value > 0 for curve in curves.values() for _, value in curve):
+        values = [value for curve in curves.values() for _, value in curve]
+        if 0 < 3 * min(values) < max(values):
             axes.set_yscale("log")
-            decades(axes.yaxis)
+            decades(axes.yaxis, fine=max(values) < 30 * min(values))
         axes.grid(axis="y", color=FAINT, lw=0.5)
         axes.set_ylabel("training loss")
     alt = f"Training loss of {setting.label}, seed {run.seed}, within each task. " + _ends(curves)
@@ -100,7 +101,7 @@ def loss(found: Study, setting: Setting, run: Run) -> Drawing:
 
 def _loss_line(axes: Axes, stage: int, curve: Curve, colour: str) -> None:
     steps, values = zip(*curve, strict=True)
-    axes.plot(stage + np.array(steps) / steps[-1], values, color=colour, lw=1)
+    axes.plot(stage + np.array(steps) / steps[-1], values, color=colour, lw=1, marker="" if len(steps) > 2 else ".")
 
 
 def _ends(curves: Mapping[str, Curve]) -> str:

@@ -83,7 +83,7 @@ def front(found: Study) -> Drawing:
         axes.set_ylabel("NormAvg" if normed else "AvgGap (0 is the target)")
         if not normed:
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):g}"))
-        most = max([point.forgotten for point in points] + [1e-9])
+        most = max(point.forgotten for point in points) or 1.0
         colours = mpl.cm.ScalarMappable(mpl.colors.Normalize(0, most), LOST)
         bar = figure.colorbar(colours, ax=axes, fraction=0.035, pad=0.02)
         bar.set_label("forgotten (AvgF)")
@@ -109,7 +109,7 @@ def front(found: Study) -> Drawing:
 
 
 def _draw(axes: Axes, points: list[Place], ringed: list[Place]) -> None:
-    most = max([point.forgotten for point in points] + [1e-9])
+    most = max(point.forgotten for point in points) or 1.0
     axes.grid(color=FAINT, lw=0.5)
     axes.set_axisbelow(True)
     axes.set_xscale("log")

@@ -18,6 +18,10 @@ from holdfast.runs.recorder import Screen
 
 LIMIT = 8_000_000  # bytes of a page that still opens at once, and can be sent
 ROOM = 7_500_000  # of these, for all but what closes the page
+TOLD = (
+    *(results.summary, results.final, results.trade, results.stages, results.curves, results.losses),
+    *(inside.routes, inside.masks, inside.costs, inside.certificates),
+)
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,7 @@ def report(runs: Sequence[Path], out: Path, figures: Path | None = None, videos:
     if out.is_dir():
         raise Mistake(f"{out} is a folder: give the page a name, such as {out / 'report.html'}")
     found = study(runs)
-    sections = [
-        *(make(found) for make in (results.summary, results.final, results.trade, results.stages, results.curves)),
-        *(make(found) for make in (results.losses, inside.routes, inside.masks, inside.costs, inside.certificates)),
-    ]
+    sections = [make(found) for make in TOLD if len(found.settings) > 1 or make is not results.trade]
     bodies = [section.html() for section in sections]
     if videos:
         room = ROOM - sum(len(body.encode()) for body in bodies)

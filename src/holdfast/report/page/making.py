@@ -106,7 +106,8 @@ def _film(setting: Setting, video: Video) -> Html:
 def _outcome(video: Video) -> str:
     if len(video.returns) < len(video.seeds):
         return f"the first {MOST} steps of an episode"
-    episodes = f"{counted(len(video.seeds), 'episode')}, mean return {shown(float(np.mean(video.returns)))}"
+    kind = "return" if len(video.seeds) == 1 else "mean return"
+    episodes = f"{counted(len(video.seeds), 'episode')}, {kind} {shown(float(np.mean(video.returns)))}"
     return f"{episodes}, {sum(video.successes)} succeeded" if any(video.successes) else episodes
 
 

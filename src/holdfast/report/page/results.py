@@ -66,7 +66,7 @@ def _estimate(found: Estimate) -> Html:
 
 
 def trade(found: Study) -> Section:
-    """Return, bytes and forgetting against each other."""
+    """Return, bytes and forgetting of several settings against each other."""
     said = (
         "Return, bytes and forgetting: upwards is better, to the left is smaller, blue forgets nothing. Rings mark the "
         "settings that no other beats in all three at once; bars are 95 % intervals."
