@@ -31,7 +31,7 @@ from holdfast.report.page.compose import report
 from holdfast.report.page.markup import Html, element, table
 from holdfast.report.page.words import overlap, story
 from holdfast.report.videos import MOST, VIEWS, film
-from holdfast.runs.run import run
+from holdfast.runs.run import reopen, run
 from holdfast.suites import SUITES
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
@@ -284,6 +284,20 @@ def test_every_suite_can_be_filmed(name: str) -> None:
     assert any(np.abs(frame.astype(int) - frames[0]).max() > 50 for frame in frames)  # something moves
     assert video.poster.startswith(b"\xff\xd8")
     assert set(VIEWS) == set(SUITES)
+
+
+def test_a_filmed_episode_is_the_one_that_was_evaluated(runs: Path) -> None:
+    pytest.importorskip("av")
+    suite, learner = reopen(runs / "tsn-core", "cpu")
+    for task, returns in zip(suite.tasks, learner_returns(runs / "tsn-core"), strict=True):
+        video = film(learner.policy(task.name), task, learner.plan.protocol, suite.name)
+        assert video.returns == pytest.approx(returns[: len(video.returns)], rel=1e-4)  # one lane sums otherwise
+        assert list(video.seeds) == list(learner.plan.protocol.seeds[: len(video.seeds)])
+
+
+def learner_returns(path: Path) -> list[list[float]]:
+    """Every episode after the last task."""
+    return json.loads((path / "matrix.json").read_text())["returns"][-1]
 
 
 # To everyone
