@@ -3,21 +3,28 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup run test check fix bench clean
+.PHONY: setup run test browser check fix bench clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tensorboard,atari,panda,tune,ray,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tensorboard,atari,panda,tune,ray,report,dev]'
 	touch $(READY)
 
 run: $(READY)
 	$(BIN)/holdfast run --suite panda3 --learner affinity-l --budget quick --out runs/demo
 
-test: $(READY)
+test: $(READY) browser
 	$(BIN)/python -m pytest
+
+# The page is tested in a real browser. It is installed where that takes no password; elsewhere, its tests say so.
+browser:
+	@command -v chromium-headless-shell || command -v chromium || command -v google-chrome || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get && apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium-headless-shell fonts-dejavu-core; } > /dev/null || \
+	echo "no Chromium here, and it cannot be installed: the tests of the page in a browser will be skipped"
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks

@@ -349,4 +349,4 @@ def test_processes_have_the_environment_of_now(monkeypatch):
     for value in ("before", "now"):
         monkeypatch.setenv("HOLDFAST_SAID", value)
         with processes(1) as pool:
-            assert pool.submit(os.environ.get, "HOLDFAST_SAID").result() == value
+            assert pool.submit(os.getenv, "HOLDFAST_SAID").result() == value

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -36,6 +37,7 @@ USAGE = """usage: holdfast COMMAND ...
   show       print a run's matrix, routes and certificate
   sweep      carry out the runs of a grid, on this machine or on Ray; again = resume
   table      the paper's tables from runs, beside the published numbers
+  report     make a page of runs: one file, with figures and videos, that opens offline
   data       build, check or list recorded data
   expert     train or tune the expert of a task, and record or score it
   suites     what there is to learn
@@ -111,6 +113,20 @@ class ShowCommand:
 
     run: Annotated[Path, tyro.conf.Positional]
     """The run folder."""
+
+
+@dataclass(frozen=True)
+class ReportCommand:
+    """Make a page of runs: one file that opens offline, with all figures, and videos where weights are."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Run folders, or folders with runs in them; exported ones have no weights, so no videos."""
+    out: Path = Path("report.html")
+    """The page."""
+    figures: Path | None = None
+    """A folder for every figure as PNG, SVG and PDF."""
+    videos: bool = True
+    """Play every task again to film it; takes seconds a task."""
 
 
 def run_command(arguments: Sequence[str]) -> None:
@@ -200,6 +216,21 @@ def show_run(path: Path) -> None:
     show(Console(), folder, matrix)
 
 
+def report_command(arguments: Sequence[str]) -> None:
+    """holdfast report"""
+    command = tyro.cli(ReportCommand, prog="holdfast report", args=arguments, config=FLAGS)
+    if not command.runs:
+        raise Mistake("a page is made of runs: holdfast report runs/... --out report.html")
+    if find_spec("matplotlib") is None:
+        raise Mistake("figures need matplotlib: pip install 'holdfast[report]'")
+    from holdfast.report.page.compose import report
+
+    written = report(command.runs, command.out, command.figures, command.videos)
+    print(f"{written.page}: {written.size / 1e6:.2f} MB")
+    if command.figures:
+        print(f"{command.figures}: {len(written.figures)} files")
+
+
 def suites_command(arguments: Sequence[str]) -> None:
     """holdfast suites"""
     no_more(arguments)
@@ -226,6 +257,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "show": show_command,
     "sweep": sweep_command,
     "table": table_command,
+    "report": report_command,
     "data": data_command,
     "expert": expert_command,
     "suites": suites_command,

@@ -1,0 +1,61 @@
+"""Numbers beside points, each where there is room."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+SAME = 4.0  # points: what is nearer shares a label
+MARK = np.array([4.5, 4.5])  # how far a mark reaches
+LETTER, LINE = 4.8, 8.0  # width and height of a digit
+
+Box = np.ndarray  # ((left, bottom), (right, top)), in points
+Crowd = tuple[np.ndarray, list[int]]  # a place in points, and which points lie there
+
+
+def number(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
+    """Numbers these from 1; the figure must have been laid out."""
+    scale = 72 / axes.figure.dpi  # points a pixel
+    room = axes.get_window_extent().get_points() * scale
+    crowds = _crowds([axes.transData.transform(place) * scale for place in places])
+    taken = [_box(middle - MARK, 2 * MARK) for middle, _ in crowds]
+    for middle, members in crowds:
+        text = ", ".join(str(member + 1) for member in members)
+        size = np.array([LETTER * len(text), LINE])
+        ways = [way for way in _around(size) if _within(_box(middle + way, size), room)]
+        offset = next((way for way in ways if not _meets(_box(middle + way, size), taken)), np.array([6, -3]))
+        taken.append(_box(middle + offset, size))
+        label = axes.annotate(text, places[members[0]], tuple(offset), textcoords="offset points", fontsize=LINE)
+        label.set(in_layout=False, zorder=4)
+
+
+def _crowds(points: Sequence[np.ndarray]) -> list[Crowd]:
+    """Points that lie on each other, together."""
+    crowds: list[Crowd] = []
+    for index, point in enumerate(points):
+        near = next((members for middle, members in crowds if np.hypot(*(point - middle)) < SAME), None)
+        if near is None:
+            crowds.append((point, [index]))
+        else:
+            near.append(index)
+    return crowds
+
+
+def _around(size: np.ndarray) -> list[np.ndarray]:
+    """Where a label may stand, from its point: right, left, above, below, then farther out."""
+    width, height = size
+    sides = [(6, -3), (-6 - width, -3), (-width / 2, 7), (-width / 2, -7 - height)]
+    corners = [(5, 4), (5, -4 - height), (-5 - width, 4), (-5 - width, -4 - height)]
+    return [np.array(way) * far for far in (1.0, 1.6, 2.4) for way in (*sides, *corners)]
+
+
+def _box(corner: np.ndarray, size: np.ndarray) -> Box:
+    return np.stack([corner, corner + size])
+
+
+def _within(box: Box, room: Box) -> bool:
+    return bool((room[0] <= box[0]).all() and (box[1] <= room[1]).all())
+
+
+def _meets(box: Box, others: Sequence[Box]) -> bool:
+    return any((box[0] < other[1]).all() and (other[0] < box[1]).all() for other in others)

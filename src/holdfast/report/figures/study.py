@@ -1,0 +1,182 @@
+"""What is known of every learner in some runs, read once, ready to be drawn and told."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import Mistake
+from holdfast.evaluation.certificates import Certificate
+from holdfast.evaluation.matrix import Matrix
+from holdfast.report.export import losses
+from holdfast.report.groups import Group, Result, group, read
+from holdfast.report.summary import Summary, summarise
+from holdfast.runs.files import read_json, read_tensors
+from holdfast.runs.folder import RunFolder
+from holdfast.subnets.copies import from_bits
+
+Curve = Sequence[tuple[int, float]]  # steps, and the loss there
+Means = list[list[float | None]]  # [stage][task]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One evaluated run, with all of its records; a record that is not there is empty."""
+
+    path: Path
+    record: Mapping[str, Any]  # config.json
+    matrix: Matrix
+    routes: Sequence[Mapping[str, Any]]
+    certificates: Sequence[Certificate]
+    losses: Mapping[str, Curve]  # by task
+    overlap: Mapping[tuple[str, str], float]  # share of one task's weights that another in its copy uses too
+
+    @property
+    def seed(self) -> int:
+        """What its randomness began with."""
+        return self.matrix.seed
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether its policies can act here."""
+        return (self.path / "weights" / "index.json").exists()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A learner with one setting, and its runs."""
+
+    key: str  # in names of files and anchors, no other setting's
+    learner: str
+    label: str
+    runs: tuple[Run, ...]  # by seed, at least one
+
+    @property
+    def matrices(self) -> list[Matrix]:
+        """The results of each run."""
+        return [run.matrix for run in self.runs]
+
+    @property
+    def tasks(self) -> list[str]:
+        """In the order they were learned."""
+        return self.runs[0].matrix.tasks
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Means over the runs, and how sure they are."""
+        return summarise(self.matrices)
+
+    @cached_property
+    def mean(self) -> Means:
+        """Mean returns over the runs; none where a run has no result."""
+        runs = np.array([matrix.mean for matrix in self.matrices], float)  # (runs, stages, tasks), nan for none
+        return [[None if np.isnan(cell) else float(cell) for cell in row] for row in runs.mean(axis=0)]
+
+    def carried(self, stage: int, task: int) -> bool:
+        """Whether in every run nothing that acts in this task had changed since an earlier stage."""
+        return all(matrix.carried[stage][task] is not None for matrix in self.matrices)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs of one suite, those of one setting together."""
+
+    suite: str
+    settings: tuple[Setting, ...]
+    unfinished: tuple[Path, ...]  # runs without results to their end
+
+    @property
+    def tasks(self) -> list[str]:
+        """All that any run learned, in the order of the first that did."""
+        return list(dict.fromkeys(task for setting in self.settings for task in setting.tasks))
+
+    @cached_property
+    def alone(self) -> Mapping[str, float]:
+        """What each task reaches when it is learned alone; empty where no run tells."""
+        found = [setting for setting in self.settings if setting.learner == "single"]
+        known = [(task, estimate.value) for setting in found for task, estimate in setting.summary.returns.items()]
+        return dict(reversed(known)) if {task for task, _ in known} >= set(self.tasks) else {}
+
+    @cached_property
+    def reference(self) -> Mapping[str, float]:
+        """What 1 means in a normalised figure: learned alone, or where no run tells, the data's own mean return."""
+        returns = [run.record["data_returns"] for setting in self.settings for run in setting.runs]
+        return self.alone or {task: value for found in reversed(returns) for task, value in found.items()}
+
+    @property
+    def reference_name(self) -> str:
+        """The reference in words."""
+        return "learned alone" if self.alone else "the data's mean return"
+
+    def share(self, task: str, value: float | None) -> float | None:
+        """A return as a share of the reference.
+
+        Where both are negative the fraction is turned round, so that worse stays less; none where neither says a thing.
+        """
+        reference = self.reference.get(task)
+        if value is None or not reference or (reference < 0 <= value):
+            return None
+        return value / reference if reference > 0 else reference / value
+
+
+def study(roots: Sequence[Path]) -> Study:
+    """All runs in and under these folders."""
+    paths = list(dict.fromkeys(path for root in roots for path in _runs(root)))
+    results = {path: read(path)[0] for path in paths}
+    suites = sorted({str(result.plan["suite"]) for result in results.values()})
+    if len(suites) > 1:
+        raise Mistake(f"these are runs of {' and '.join(suites)}: a page is about one suite")
+    groups = [found for found in group(list(results.values())) if found.matrices]
+    if not groups:
+        raise Mistake(f"none of these runs has results to its end: holdfast evaluate {paths[0]}")
+    keys = _keys([found.label for found in groups])
+    settings = tuple(_setting(key, found, results) for key, found in zip(keys, groups, strict=True))
+    return Study(suites[0], settings, tuple(path for path, result in results.items() if result.matrix is None))
+
+
+def _runs(root: Path) -> list[Path]:
+    found = [path.parent for path in sorted(root.rglob("config.json"))]
+    if not found:
+        raise Mistake(f"{root} holds no runs")
+    return found
+
+
+def _keys(labels: Sequence[str]) -> list[str]:
+    """Plain words for labels, numbered where two labels would have the same."""
+    plain = [re.sub(r"[^a-z0-9.+]+", "-", label.lower()).strip("-") for label in labels]
+    return [f"{key}-{at + 1}" if plain.count(key) > 1 or not key else key for at, key in enumerate(plain)]
+
+
+def _setting(key: str, found: Group, results: Mapping[Path, Result]) -> Setting:
+    paths = [path for result in found.results for path, other in results.items() if other is result]
+    return Setting(key, found.learner, found.label, tuple(_run(path) for path in paths if results[path].matrix))
+
+
+def _run(path: Path) -> Run:
+    folder = RunFolder(path)
+    matrix = folder.read_matrix()
+    assert matrix is not None, "only evaluated runs are shown"
+    exported = path / "losses.json"
+    curves = read_json(exported) if exported.exists() else losses(folder.events())
+    certificates, overlap = folder.read_certificates(), _overlap(folder, matrix)
+    return Run(path, folder.record, matrix, folder.read_routes(), certificates, curves, overlap)
+
+
+def _overlap(folder: RunFolder, matrix: Matrix) -> dict[tuple[str, str], float]:
+    """From the masks, where they are kept; masks of different copies are of different weights."""
+    masks = {task: mask for task in matrix.tasks if (mask := _mask(folder, matrix, task)) is not None}
+    together = [pair for pair in product(masks, masks) if len({matrix.task_copy[task] for task in pair}) == 1]
+    return {(own, other): float((masks[own] & masks[other]).sum() / masks[own].sum()) for own, other in together}
+
+
+def _mask(folder: RunFolder, matrix: Matrix, task: str) -> np.ndarray | None:
+    file = folder.index["stages"][-1]["files"].get(f"weights/task-{task}") if folder.learned else None
+    if file is None or not matrix.accounts:
+        return None
+    bits = read_tensors(folder.path / file["path"], file["sha256"])["mask"]
+    return from_bits(bits, matrix.accounts[matrix.task_copy[task]]["total"]).numpy()

@@ -1,0 +1,114 @@
+"""Runs in plain words."""
+
+from collections.abc import Sequence
+
+from holdfast.evaluation.certificates import changed
+from holdfast.report.figures.drawing import shown
+from holdfast.report.figures.front import Place, places
+from holdfast.report.figures.study import Run, Setting, Study
+
+FEW = 6
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """So many things."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def named(words: Sequence[str]) -> str:
+    """Words in a sentence."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"
+
+
+def those(labels: Sequence[str]) -> str:
+    """Settings in a sentence: by name while they are few."""
+    return named(labels) if len(labels) <= FEW else f"{len(labels)} settings"
+
+
+def story(found: Study) -> list[str]:
+    """What the runs amount to, in a few sentences."""
+    return [what_was_done(found), *what_was_forgotten(found), *what_is_best(found), *what_is_missing(found)]
+
+
+def what_was_done(found: Study) -> str:
+    """Learners, tasks, episodes."""
+    runs = [run for setting in found.settings for run in setting.runs]
+    fewest = min(setting.summary.episodes for setting in found.settings)
+    learners = counted(len({setting.learner for setting in found.settings}), "learner")
+    tasks = f"{counted(len(found.tasks), 'task')} of {found.suite} one after another: {named(found.tasks)}"
+    played = f"After every task all tasks so far were played, at least {counted(fewest, 'distinct episode')} of each."
+    alike = " One episode says nothing about others, so no intervals are given." if fewest == 1 else ""
+    return f"{counted(len(runs), 'run')} of {learners} learned {tasks}. {played}{alike}"
+
+
+def what_was_forgotten(found: Study) -> list[str]:
+    """Who kept everything, and who lost most."""
+    kept = [setting.label for setting in found.settings if setting.summary.forgotten == 0]
+    lost = sorted((setting for setting in found.settings if setting.summary.forgotten > 0), key=_forgotten)
+    said = f"Exactly nothing was forgotten by {named(kept)}." if kept else "Every learner forgot something."
+    if lost:
+        most = lost[-1]
+        said += f" Most was forgotten by {most.label}: {shown(most.summary.forgotten)} of return on average (AvgF)."
+    return [said]
+
+
+def _forgotten(setting: Setting) -> float:
+    return setting.summary.forgotten
+
+
+def what_is_best(found: Study) -> list[str]:
+    """The best in the end, and the smallest that forgets nothing."""
+    if len(found.settings) == 1:
+        return [f"In the end it has {cost(found.settings[0])}, and {measured(found.settings[0])}."]
+    ranked = sorted(places(found), key=lambda place: -place.worth.value)
+    top, near = ranked[0].setting, [place.setting.label for place in ranked[1:] if overlap(place, ranked[0])]
+    said = f"The best mean in the end is that of {top.label}: {measured(top)}, with {cost(top)}."
+    said += f" The intervals of {named(near)} overlap with it." if near else ""
+    kept = [setting for setting in found.settings if setting.summary.forgotten == 0]
+    least = min(kept, key=lambda setting: setting.summary.bytes, default=top)
+    if least is not top:
+        said += f" The smallest that forgets nothing is {least.label}: {measured(least)}, with {cost(least)}."
+    return [said]
+
+
+def overlap(one: Place, other: Place) -> bool:
+    """Whether their 95 % intervals have a number in common, so that it is open which is better."""
+    ours, theirs = one.worth.interval, other.worth.interval
+    return bool(ours and theirs and ours[0] <= theirs[1] and theirs[0] <= ours[1])
+
+
+def measured(setting: Setting) -> str:
+    """What a setting reaches."""
+    summary = setting.summary
+    name, value = ("AvgGap", summary.gap) if summary.normalised is None else ("NormAvg", summary.normalised)
+    between = f" (95 %: {shown(value.interval[0])} to {shown(value.interval[1])})" if value.interval else ""
+    return f"{name} {shown(value.value)}{between}"
+
+
+def cost(setting: Setting) -> str:
+    """What a setting keeps."""
+    return f"{copies(setting)} and {setting.summary.bytes / 1e6:.2f} MB"
+
+
+def copies(setting: Setting) -> str:
+    """How many copies, over its runs."""
+    fewest, most = setting.summary.copies
+    return counted(most, "copy", "copies") if fewest == most else f"{fewest} to {most} copies"
+
+
+def what_is_missing(found: Study) -> list[str]:
+    """Runs that are not shown."""
+    if not found.unfinished:
+        return []
+    return [f"Not shown, since not evaluated to its end: {named([str(path) for path in found.unfinished])}."]
+
+
+def certified(run: Run) -> str:
+    """What the certificates of a run say."""
+    if not run.certificates:
+        return "no certificate"
+    stages = len({found.stage for found in run.certificates})
+    moved = sorted({found.task for found in changed(run.certificates)}, key=run.matrix.tasks.index)
+    if moved:
+        return f"changed by later learning: {named(moved)}"
+    return f"every task equal to the bit after each of {counted(stages, 'stage')}"
