@@ -48,7 +48,7 @@ def evaluate_together(
     with ExitStack() as stack:
         plays = [tables(*player, protocol, groups, stack) for player in players]
         played = iter(side_by_side([play for group in plays for play in group]))
-        return [evaluation([next(played) for _ in group], protocol) for group in plays]
+        return [evaluation([next(played) for _ in group]) for group in plays]
 
 
 def tables(
@@ -63,7 +63,7 @@ def tables(
     ]
 
 
-def evaluation(groups: Sequence[list[Played]], protocol: Protocol) -> Evaluation:
+def evaluation(groups: Sequence[list[Played]]) -> Evaluation:
     """What all groups had, in the order of the seeds: the rounds went round the groups."""
     rounds = [played for turn in zip_longest(*groups) for played in turn if played is not None]
     returns, lengths, successes, stories = (list(chain(*column)) for column in zip(*rounds, strict=True))
