@@ -352,12 +352,15 @@ def two_nodes() -> Iterator[str]:
     pytest.importorskip("ray")
     utils = importlib.import_module("ray.cluster_utils")
     place = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short: paths of sockets must be
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    head = {"num_cpus": 1, "include_dashboard": False, "temp_dir": place, "object_store_memory": 80 * 2**20}
-    cluster = utils.Cluster(initialize_head=True, head_node_args=head)
-    cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
-    yield cluster.address
-    cluster.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_TMPDIR", place)
+        (Path(place) / "ray").mkdir()  # where Ray notes its address, which a machine that never ran it has not
+        head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 * 2**20}
+        cluster = utils.Cluster(initialize_head=True, head_node_args=head)
+        cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+        yield cluster.address
+        cluster.shutdown()
     shutil.rmtree(place, ignore_errors=True)
 
 
