@@ -141,8 +141,8 @@ def test_a_convolution_over_blocks_is_the_convolution():
 
 
 def test_an_encoder_made_of_our_kernels_and_its_gradients_are_the_plain_one(monkeypatch):
-    frames = torch.randint(0, 255, (2, 3, 4, 36, 40), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    net, found = PixelEncoder((4, 36, 40), 16), []
+    frames = torch.randint(0, 255, (2, 3, 4, 44, 52), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    net, found = PixelEncoder((4, 44, 52), 16), []  # 2 x 3 pixels after the convolutions
     for ours in (False, True):
         for module in (encoders, norm):
             monkeypatch.setattr(module, "own_kernels", lambda tensor, ours=ours: ours)

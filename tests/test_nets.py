@@ -10,6 +10,7 @@ from holdfast.errors import Mistake
 from holdfast.learners.learner import new_net
 from holdfast.nets.policy import Fixed, Policy
 from holdfast.nets.transformer import NetConfig
+from holdfast.nets.trunk import Trunk
 from holdfast.subnets.layout import Layout
 from holdfast.suites.interface import Continuous, Discrete, Interface
 from tests.tiny import pixel_suite, tiny_suite
@@ -201,3 +202,15 @@ def test_a_network_learns_pixels():
 def test_a_task_with_fewer_dimensions_shares_the_network():
     assert {task.interface.actions.dimension for task in tiny_suite("toy-continuous", 4).tasks} == {1, 2}
     assert {task.interface.actions.count for task in tiny_suite("toy", 4).tasks} == {5, 9}
+
+
+def test_a_trunk_adds_attention_and_a_wide_layer_each_of_normalised_tokens():
+    torch.manual_seed(0)
+    trunk, tokens = Trunk(16, 2, 2, 0.1).eval(), torch.randn(3, 12, 16)
+    for parameter in trunk.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    plain = trunk.first_norm(tokens)
+    for block in trunk.blocks:
+        plain = plain + block.attention(block.attention_norm(plain), None)
+        plain = plain + block.wide(block.wide_norm(plain))
+    assert torch.equal(trunk(tokens), trunk.last_norm(plain))
