@@ -83,6 +83,7 @@ def test_a_bias_and_rectifying_in_one_launch_are_torchs():
     ours, plain = Rectified.apply(frames, bias), F.relu(frames + bias[:, None, None])
     assert torch.equal(ours, plain)
     assert ours.is_contiguous(memory_format=torch.channels_last)
+    assert Rectified.apply(torch.full((1, 32, 2, 2), torch.nan), bias).isnan().all()  # not hidden
     gradient = draw(9, 32, 13, 5, seed=2)
     found, expected = (torch.autograd.grad(out, (frames, bias), gradient) for out in (ours, plain))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

@@ -4,14 +4,16 @@ import json
 import math
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import holdfast
 from holdfast.cli import main
-from holdfast.evaluation.rollouts import evaluate, evaluate_together
+from holdfast.evaluation.rollouts import evaluate, evaluate_together, play, side_by_side
 from holdfast.runs.run import reopen, run
-from holdfast.suites.environments import Protocol
+from holdfast.suites.environments import Environments, Protocol, Step
 from tests.tiny import ALL, QUIET, SPARSE, tiny_learner, tiny_suite
 
 KEYS = (
@@ -133,6 +135,32 @@ def test_tasks_played_together_are_played_as_each_alone():
         learner.learn(task)
     players, protocol = [(learner.policy(task.name), task) for task in found.tasks], Protocol(episodes=5, lanes=2)
     assert evaluate_together(players, protocol) == [evaluate(*player, protocol) for player in players]
+
+
+class Countdown(Environments):
+    """Episode i ends after i + 1 steps that earn 1 each; what it gives from then on means nothing."""
+
+    def reset(self, seeds):
+        self.steps, self.count = 0, len(seeds)
+        return np.zeros((self.count, 2))
+
+    def begin(self, actions):
+        self.steps += 1
+
+    def finish(self):
+        over = np.arange(self.count) < self.steps - 1
+        last = np.arange(self.count) == self.steps - 1
+        return Step(np.zeros((self.count, 2)), np.where(over, 99.0, 1.0), last, over)
+
+
+def test_what_simulators_give_after_an_episode_has_ended_means_nothing():
+    told = []
+    policy = SimpleNamespace(
+        reset=lambda count: None, act=lambda observations, rewards: (told.append(rewards.copy()), np.zeros(3))[1]
+    )
+    ((returns, lengths, successes, _),) = side_by_side([play(policy, Countdown(), range(3))])
+    assert (returns, lengths, successes) == ([1.0, 2.0, 3.0], [1, 2, 3], [False] * 3)
+    assert np.array_equal(told, [[0, 0, 0], [1, 1, 1], [0, 1, 1]])
 
 
 def test_identical_episodes_are_counted_once():

@@ -135,7 +135,8 @@ def norm_backward(
 def _rectify(values, bias, out, size, WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     total = tl.load(values + at, mask=at < size, other=0.0).to(tl.float32) + tl.load(bias + at % WIDTH).to(tl.float32)
-    tl.store(out + at, tl.maximum(total, 0.0).to(out.dtype.element_ty), mask=at < size)
+    rectified = tl.where(total < 0, 0.0, total)  # what is not a number stays, and is noticed
+    tl.store(out + at, rectified.to(out.dtype.element_ty), mask=at < size)
 
 
 @triton.jit

@@ -44,6 +44,7 @@ class Options:
 
 
 DEFAULT = Options()
+TOGETHER = 5  # tasks that are played at once, each in simulators of its own
 
 
 def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEFAULT) -> Matrix:
@@ -151,14 +152,17 @@ class Record:
     def evaluate(self, stage: int) -> None:
         """Plays every task learned so far, or carries a result over where nothing changed since it was played."""
         wanted = len(self.suite.tasks) if self.options.full_matrix else stage + 1
-        missing = [
-            index for index in range(wanted) if self.options.re_evaluate or self.matrix.returns[stage][index] is None
-        ]
+        again = self.options.re_evaluate
+        missing = [index for index in range(wanted) if again or self.matrix.returns[stage][index] is None]
         origins = {index: self._unchanged_since(stage, index) for index in missing}
-        self._play(stage, [index for index, origin in origins.items() if origin is None])
         for index, origin in origins.items():
             if origin is not None:
                 self.matrix.carry(stage, index, origin)
+        played = [index for index, origin in origins.items() if origin is None]
+        for first in range(0, len(played), TOGETHER):
+            self._play(stage, played[first : first + TOGETHER])
+            self._keep()
+        for index, origin in origins.items():
             task, mean = self.suite.names[index], float(np.mean(self.matrix.returns[stage][index]))
             self.folder.event("evaluate", stage=stage, task=task, mean=mean, carried=origin)
             self.screen.show(f"evaluate after {self.suite.names[stage]}", index + 1, wanted, f"{task} {mean:.4g}")
@@ -166,9 +170,7 @@ class Record:
             self._keep()
 
     def _play(self, stage: int, indices: Sequence[int]) -> None:
-        """All of these tasks at once."""
-        if not indices:
-            return
+        """These tasks at once."""
         self.bring_learner_to(stage)
         tasks = [self.suite.tasks[index] for index in indices]
         players = [(self.learner.policy(task.name, known=stage + 1), task) for task in tasks]

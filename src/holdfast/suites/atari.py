@@ -101,8 +101,8 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "sticky": {"protocol.episodes": 20},
 }
 DETERMINISTIC: dict[str, Any] = {"protocol.name": "paper", **PROTOCOLS["paper"]}
-# Published: 20,000 steps at a constant 3e-4. With fewer steps at a higher rate scores can move about as far (0.5 x 1e-3 x
-# 8,000 = 4, against 6), which decides how much of a warm-started mask a task can exchange.
+# Published: 20,000 steps at a constant 3e-4. With fewer steps at a higher rate scores can move about as far
+# (0.5 x 1e-3 x 8,000 = 4, against 6), which decides how much of a warm-started mask a task can exchange.
 CONVERGED: dict[str, Any] = {"fit.steps": 8_000, "fit.learning_rate": 1e-3, "fit.schedule": "one-cycle"}
 BUDGETS: dict[str, dict[str, Any]] = {
     "smoke": {
