@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -159,6 +160,37 @@ def test_an_interrupted_fit_that_was_resumed_is_remembered_whole(tmp_path, monke
     run_tiny("naive", tmp_path / "recalled", tmp_path / "memo")
     assert curve(tmp_path / "recalled") == curve(tmp_path / "broken")
     assert len(curve(tmp_path / "recalled")) == 9
+
+
+def go_on(path: Path, code: str, memo: Path | None, stops: bool) -> None:
+    """A run by this code, until a fit was saved, or to the end."""
+    save, found = FolderRecorder.save, tiny_suite()
+
+    def stop(self: FolderRecorder, tensors: dict) -> None:
+        save(self, tensors)
+        if stops:
+            raise InterruptedError
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(InterruptedError) if stops else nullcontext():
+        patch.setattr(memos, "code", lambda: code)
+        patch.setattr(FolderRecorder, "save", stop)
+        run(found, tiny_learner("naive", found), path, replace(QUIET, save_every=0.0, memo=memo))
+
+
+@pytest.mark.parametrize(
+    ("codes", "known"),
+    [
+        (["new", "new"], 3),
+        (["old", "new"], 2),
+        (["new", "old", "new"], 2),  # the last save is of a mix, though it began as what it ends as
+        ([None, "new"], 2),  # without a memo nobody asked whose steps they are
+        (["new", None, "new"], 2),
+    ],
+)
+def test_a_resumed_fit_is_remembered_only_if_the_same_code_took_all_its_steps(codes, known, tmp_path):
+    for count, code in enumerate(codes, start=1):
+        go_on(tmp_path / "run", str(code), tmp_path / "memo" if code else None, stops=count < len(codes))
+    assert len(list((tmp_path / "memo").glob("*.fit"))) == known
 
 
 # What decides a fit

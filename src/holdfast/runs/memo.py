@@ -27,14 +27,14 @@ class DiskMemo(Memo):
             yield Nowhere()
         else:
             with locked(self.path / f"{name}.lock"):
-                yield File(self.path / f"{name}.fit")
+                yield File(self.path, name)
 
 
 class File(Entry):
     """The hash of what follows, then the tensors as safetensors."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, folder: Path, key: str) -> None:
+        self.path, self.key = folder / f"{key}.fit", key
 
     def read(self) -> dict[str, Tensor] | None:
         content = self.path.read_bytes() if self.path.exists() else b""
