@@ -1,7 +1,9 @@
 """A fit that was done before is recalled to the bit, and nothing else ever is."""
 
+import errno
 import json
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -29,6 +31,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.memo import DiskMemo
 from holdfast.runs.recorder import FolderRecorder
 from holdfast.runs.run import run
+from tests.test_mistakes import command as mistake
 from tests.tiny import ALL, QUIET, SPARSE, contents, tiny_learner, tiny_suite
 
 fitting = import_module("holdfast.learners.fit")  # not the function of its name
@@ -424,3 +427,37 @@ def test_a_memo_can_be_deleted_while_a_run_goes_on(tmp_path):
     (tmp_path / "memo").rmdir()
     with memo.entry(lambda: "a") as entry:
         assert entry.read() is None
+
+
+@pytest.mark.parametrize("barred", [".lock", ".fit", ".fit.part"])
+def test_a_memo_that_cannot_be_written_costs_a_run_nothing_but_time(barred, tmp_path, trained):
+    run_tiny("naive", tmp_path / "first", tmp_path / "memo")
+    for path in (tmp_path / "memo").glob("*.fit"):
+        path.unlink()
+        place = path.with_suffix(barred)
+        place.unlink(missing_ok=True)
+        place.mkdir()  # as good as a folder that is read-only, also for the superuser
+    run_tiny("naive", tmp_path / "second", tmp_path / "memo")
+    assert len(trained) == 6
+    assert contents(tmp_path / "first") == contents(tmp_path / "second")
+
+
+def test_a_full_disk_leaves_a_memo_without_halves_and_a_run_whole(tmp_path, monkeypatch):
+    fsync = os.fsync
+
+    def full(file: int) -> None:
+        if Path(os.readlink(f"/proc/self/fd/{file}")).parent == tmp_path / "memo":
+            raise OSError(errno.ENOSPC, "no space left on device")
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", full)
+    run_tiny("naive", tmp_path / "run", tmp_path / "memo")
+    assert RunFolder(tmp_path / "run").learned == 3
+    assert {path.suffix for path in (tmp_path / "memo").iterdir()} == {".lock"}
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/dev/null/x", "/proc/x"])
+def test_what_cannot_be_a_memo_is_said_before_a_run_begins(place, tmp_path, capsys):
+    words = ("run", "--budget", "smoke", "--out", str(tmp_path / "run"), "--memo", place)
+    assert f"{place} cannot be a folder of fits" in mistake(capsys, *words)
+    assert not (tmp_path / "run").exists()
