@@ -20,15 +20,19 @@ import pytest
 
 import holdfast
 from holdfast.cli import main
+from holdfast.errors import Mistake
 from holdfast.runs import attempt as attempts
 from holdfast.runs import cluster as clusters
 from holdfast.runs import local as locals_
+from holdfast.runs import sweep as sweeps
 from holdfast.runs.command import RunCommand, default_command, parse
+from holdfast.runs.folder import BUSY, RunFolder
 from holdfast.runs.grid import Grid, Job, address, expand, read_grid
 from holdfast.runs.recorder import Screen
+from holdfast.runs.run import run
 from holdfast.runs.sweep import Result, Sweep, complete
 from tests.test_mistakes import command as mistake
-from tests.tiny import contents
+from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
 
 ROOT = Path(__file__).parent.parent
 GRIDS = sorted((ROOT / "grids").glob("*.toml"))
@@ -262,6 +266,77 @@ def test_a_sweep_gives_what_its_commands_give_whatever_is_killed_or_fails_and_ag
     main([*words, "--part", "a"])
     assert capsys.readouterr().out.count("was there") == 2
     assert logs == {job.name: (job.path / "events.jsonl").read_text() for job in (near, far)}
+
+
+class Scripted(attempts.Engine, attempts.Attempt):
+    """Runs that end as they are told to, in turn; at the last end their folders are complete, if that is wanted."""
+
+    places = 1
+
+    def __init__(self, *hows: str, completes: Job | None = None) -> None:
+        self.hows, self.completes, self.started = list(hows), completes, 0
+
+    def start(self, job: Job, log: Path) -> attempts.Attempt:
+        self.started += 1
+        return self
+
+    def look(self) -> attempts.End:
+        how = self.hows.pop(0)
+        if self.completes and not self.hows:
+            main(list(self.completes.words))
+        return attempts.End(how, f"a {how}")  # type: ignore[arg-type]
+
+    def stop(self) -> None:
+        pass
+
+
+ENDS = [
+    (("failure", "failure"), False, "failed", 2),
+    (("failure", "success"), True, "done", 2),
+    (("success", "success"), False, "failed", 2),  # nothing is there
+    (("busy", "busy", "busy", "success"), True, "done", 4),  # waited for, not counted
+    (("failure", "busy", "failure"), False, "failed", 3),
+    (("busy",), True, "there", 1),  # the other process made it
+    (("failure", "failure"), True, "there", 2),
+]
+
+
+@pytest.mark.parametrize(("hows", "completes", "state", "started"), ENDS)
+def test_a_run_is_tried_as_often_as_its_ends_are_worth(hows, completes, state, started, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweeps, "PATIENCE", 0.0)
+    found = grid(tmp_path, f'{QUICK}[[a]]\nlearner="naive"\nfit.steps=5\n')
+    (job,) = jobs_of(found)
+    engine = Scripted(*hows, completes=job if completes else None)
+    (result,) = sweep(found, engine)
+    assert (result.state, engine.started, engine.hows) == (state, started, [])
+    assert bool(result.reason) == (state == "failed")
+
+
+def test_two_sweeps_at_once_both_say_that_all_runs_are_there(tmp_path):
+    found = grid(tmp_path, f'{QUICK}[[a]]\nlearner="naive"\nseed=[0, 1]\nfit.steps=100\n')
+    words = [sys.executable, "-m", "holdfast", "sweep", str(found.path), "--out", str(found.out), "--at-once", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(holdfast.__file__).parents[1])}
+    both = [subprocess.Popen(words, env=environment, stdout=subprocess.PIPE) for _ in range(2)]
+    for process in both:
+        said = process.communicate()[0].decode()
+        assert process.returncode == 0, said
+        assert "2 of 2 runs are in" in " ".join(said.split())
+    assert all(complete(job) for job in jobs_of(found))
+
+
+def test_a_folder_that_another_process_begins_is_busy_and_what_it_did_there_is_seen(tmp_path):
+    found = tiny_suite(tasks=1)
+    learner = tiny_learner("naive", found)
+    (tmp_path / "run").mkdir()
+    lock = os.open(tmp_path / "run", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with pytest.raises(Mistake, match=BUSY):
+        RunFolder(tmp_path / "run", learner.plan)
+    os.close(lock)
+    early = RunFolder(tmp_path / "run", learner.plan)
+    run(found, learner, tmp_path / "run", QUIET)
+    with early:
+        assert early.learned == 1
 
 
 def test_each_gpu_has_as_many_runs_as_the_others(tmp_path, monkeypatch):

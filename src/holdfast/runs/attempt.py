@@ -9,9 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import holdfast
+from holdfast.runs.folder import BUSY
 from holdfast.runs.grid import Job
 
 TAIL = 4096  # bytes of a log that are read to see how far it is
@@ -27,9 +28,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended."""
+    """How an attempt ended; busy is a folder that another process works in."""
 
-    succeeded: bool
+    how: Literal["success", "failure", "busy"]
     reason: str = ""
 
 
@@ -90,7 +91,7 @@ class Process(Attempt):
         if code is None:
             return progress(self.folder, self.steps)
         self.stop()
-        return End(code == 0, "" if code == 0 else reason(self.log, code))
+        return end(code, self.log)
 
     @property
     def ended(self) -> bool:
@@ -115,6 +116,14 @@ def progress(folder: Path, steps: int) -> Progress:
             loss = f" loss {event['loss']:.3g}" if "loss" in event else ""
             return Progress(done, f"{'learn' if loss else 'evaluate'} {event['task']}{loss}")
     return Progress()
+
+
+def end(code: int, log: Path) -> End:
+    """What an exit code and the last that a process said mean."""
+    if code == 0:
+        return End("success")
+    why = reason(log, code)
+    return End("busy" if why.startswith(BUSY) else "failure", why)
 
 
 def reason(log: Path, code: int) -> str:
