@@ -254,7 +254,7 @@ def test_a_sweep_gives_what_its_commands_give_whatever_is_killed_or_fails_and_ag
     assert "2 of 3 runs are in" in printed
     assert "the loss is" in printed
     log = (found.out / "logs" / f"{broken.name}.log").read_text()
-    assert log.count("holdfast: the loss is") == 2  # retried once
+    assert log.count("holdfast: the loss is") == 1  # it would say so again
     for job in (near, far):
         assert complete(job)
         assert json.loads((job.path / "config.json").read_text())["command"] == shlex.join(["holdfast", *job.words])
@@ -296,6 +296,9 @@ ENDS = [
     (("success", "success"), False, "failed", 2),  # nothing is there
     (("busy", "busy", "busy", "success"), True, "done", 4),  # waited for, not counted
     (("failure", "busy", "failure"), False, "failed", 3),
+    (("mistake",), False, "failed", 1),
+    (("failure", "mistake"), False, "failed", 2),
+    (("mistake",), True, "there", 1),
     (("busy",), True, "there", 1),  # the other process made it
     (("failure", "failure"), True, "there", 2),
 ]

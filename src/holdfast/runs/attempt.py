@@ -15,6 +15,7 @@ import holdfast
 from holdfast.runs.folder import BUSY
 from holdfast.runs.grid import Job
 
+MISTAKE = 2  # the exit code of what a user must put right
 TAIL = 4096  # bytes of a log that are read to see how far it is
 
 
@@ -28,9 +29,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended; busy is a folder that another process works in."""
+    """How an attempt ended: a failure may not come again, a mistake would; who is busy waits for another process."""
 
-    how: Literal["success", "failure", "busy"]
+    how: Literal["success", "failure", "mistake", "busy"]
     reason: str = ""
 
 
@@ -123,7 +124,9 @@ def end(code: int, log: Path) -> End:
     if code == 0:
         return End("success")
     why = reason(log, code)
-    return End("busy" if why.startswith(BUSY) else "failure", why)
+    if code == MISTAKE:
+        return End("busy" if why.startswith(BUSY) else "mistake", why)
+    return End("failure", why)
 
 
 def reason(log: Path, code: int) -> str:

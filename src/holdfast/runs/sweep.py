@@ -88,9 +88,10 @@ class Sweep:
             self._fail(job, seen)
 
     def _fail(self, job: Job, end: End) -> None:
-        """Tries a run once more."""
+        """Tries a run once more, unless a user must put something right first."""
         self.failures[job.name] += 1
-        if self.failures[job.name] < ATTEMPTS or complete(job):  # by another process, in the meantime
+        again = end.how != "mistake" and self.failures[job.name] < ATTEMPTS
+        if again or complete(job):  # by another process, in the meantime
             self.waiting.appendleft(job)
         else:
             reason = end.reason or "it ended, but its folder is not complete"
