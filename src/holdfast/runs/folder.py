@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -227,6 +228,15 @@ def _undone(event: dict[str, Any], resume: dict[str, Any]) -> bool:
     """Whether an event came after the point that a resumed run went back to."""
     kept = event["kind"] in ("train", "learn") and event["step"] <= resume["step"]
     return event.get("stage") == resume["stage"] and not kept
+
+
+def flattened(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a nested record, each with its dotted name."""
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def first_difference(old: Any, new: Any, name: str = "") -> tuple[str, Any, Any] | None:

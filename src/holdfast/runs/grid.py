@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from io import StringIO
 from itertools import product
@@ -16,6 +16,7 @@ from typing import Any
 from holdfast.errors import Mistake
 from holdfast.learners import configure, suite_for
 from holdfast.runs.command import RunCommand, parse
+from holdfast.runs.folder import flattened
 from holdfast.runs.run import Options
 
 Settings = dict[str, Any]
@@ -69,16 +70,8 @@ def read_grid(path: Path, out: Path | None = None, budget: str | None = None) ->
     if not record:
         raise Mistake(f"{path} has no runs: write [[main]] and settings under it")
     instead = {"budget": budget} if budget else {}
-    parts = {name: [{**dict(_flat(block)), **instead} for block in part] for name, part in record.items()}
-    return Grid(path, out or Path(place), dict(_flat(common)), parts)
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+    parts = {name: [{**dict(flattened(block)), **instead} for block in part] for name, part in record.items()}
+    return Grid(path, out or Path(place), dict(flattened(common)), parts)
 
 
 def expand(grid: Grid, parts: Sequence[str], device: str, memo: bool) -> list[Job]:
@@ -160,7 +153,8 @@ def _checked(settings: Settings) -> RunCommand:
     chosen: list[Any] = [settings.get(name, usual) for name, usual in NAMES.items()]
     suite, learner, preset, budget, protocol = chosen
     default = RunCommand(configure(suite, learner, preset, budget, protocol=protocol), Options())
-    known = {*_names(default.plan), *_names(default.plan.config), *_names(default.options), "device"} - {*SWEEPS_OWN}
+    plan = asdict(default.plan)
+    known = {*dict(flattened({**plan, **plan["config"], **asdict(default.options)})), "device"} - {*SWEEPS_OWN}
     for name in settings:
         if name not in known:
             near = get_close_matches(name, known, 1)
@@ -180,12 +174,3 @@ def _parsed(settings: Settings, default: RunCommand) -> RunCommand | None:
             return parse(_words(settings), default)
         except SystemExit:
             return None
-
-
-def _names(thing: Any, prefix: str = "") -> Iterator[str]:
-    for field in fields(thing):
-        value = getattr(thing, field.name)
-        if is_dataclass(value):
-            yield from _names(value, f"{prefix}{field.name}.")
-        else:
-            yield prefix + field.name
