@@ -178,6 +178,16 @@ def test_how_a_run_is_carried_out_does_not_name_its_folder(setting, tmp_path):
         ('[[a]]\nsuite="atari5"\nprotocol.name="random"', "no protocol 'random'"),
         ("[[a]]\nfit.steps=0", "fit.steps"),
         ('[[a]]\nout="x"', "no setting 'out'"),
+        ("[[a]]\nseed=[]", "seed = [] stands for no run"),
+        ('[[a]]\ndevice="tpu"', "there is no device 'tpu'"),
+        ('[[a]]\nsingle="nowhere"', "nowhere is not a run folder"),
+        ('[[a]]\norder=["NorthEast", "SouthWest"]', 'write a list of lists, as in order = [["NorthEast"]]'),
+        ("[[a]]\norder=[[]]", "has no task"),
+        ('[[a]]\nlearner=[["naive"]]', "learner must be a name, not ['naive']"),
+        ("out=3\n[[b]]\nseed=1", "out must be the name of a folder, not 3"),
+        ("[[all]]\nseed=1\n[[b]]\nseed=1", "written [all]"),
+        ('all="x"\n[[b]]\nseed=1', "written [all]"),
+        ("[all]\nseed=[]\n[[b]]\nfit.steps=1", "seed = [] stands for no run"),
         ("[a]\nseed=1", "must be a part, written [[a]]"),
         ("[all]\nseed=1", "has no runs"),
         ("[[a]\n", "is not TOML"),
@@ -186,16 +196,30 @@ def test_how_a_run_is_carried_out_does_not_name_its_folder(setting, tmp_path):
 def test_a_mistake_in_a_grid_is_one_sentence_before_anything_runs(text, said, tmp_path, capsys):
     path = tmp_path / "bad.toml"
     path.write_text(f'[[fine]]\nlearner="naive"\n{text}' if text.startswith("[[a]]") else text)
+    assert said in mistake(capsys, "sweep", str(path), "--out", str(tmp_path / "runs"), "--dry")
     assert said in mistake(capsys, "sweep", str(path), "--out", str(tmp_path / "runs"))
     assert not (tmp_path / "runs").exists()
 
 
 def test_other_mistakes_are_one_sentence_too(tmp_path, capsys):
     assert "there is no grid" in mistake(capsys, "sweep", str(tmp_path / "none.toml"))
+    assert "cannot be read (Is a directory)" in mistake(capsys, "sweep", str(tmp_path))
     grid(tmp_path, '[[a]]\nlearner="naive"\n')
     path = str(tmp_path / "demo.toml")
+    assert "cannot be written" in mistake(capsys, "sweep", path, "--out", path)
+    assert "no device 'tpu'" in mistake(capsys, "sweep", path, "--on", "ray", "--device", "tpu", "--dry")
     assert "has no part 'b'; it has a" in mistake(capsys, "sweep", path, "--part", "b")
     assert "at least 1" in mistake(capsys, "sweep", path, "--at-once", "0")
+
+
+def test_a_reference_run_that_is_there_and_knows_the_tasks_is_allowed(tmp_path):
+    plain = f'{QUICK}[[a]]\nlearner="single"\nfit.steps=5\n'
+    (single,) = jobs_of(grid(tmp_path, plain))
+    main(list(single.words))
+    (job,) = jobs_of(grid(tmp_path, f"{QUICK}[[a]]\nlearner='naive'\nsingle='{single.path}'\n"))
+    assert job.command.options.single == single.path
+    with pytest.raises(Mistake, match="no result for NorthWest"):
+        jobs_of(grid(tmp_path, f"[[a]]\nlearner='naive'\nsingle='{single.path}'\norder=[['NorthWest']]\n"))
 
 
 def test_dry_prints_the_command_lines_and_runs_nothing(tmp_path, capsys):

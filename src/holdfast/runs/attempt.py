@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 import holdfast
+from holdfast.runs.files import make_folder
 from holdfast.runs.folder import BUSY
 from holdfast.runs.grid import Job
 
@@ -73,7 +74,7 @@ class Process(Attempt):
         paths = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
         threads = str(job.command.plan.threads or 1)
         environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": threads, **more}
-        log.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(log.parent)
         with log.open("ab") as file:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "holdfast.leashed", job.name],
