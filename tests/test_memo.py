@@ -1,9 +1,12 @@
 """A fit that was done before is recalled to the bit, and nothing else ever is."""
 
+import errno
 import json
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +31,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.memo import DiskMemo
 from holdfast.runs.recorder import FolderRecorder
 from holdfast.runs.run import run
+from tests.test_mistakes import command as mistake
 from tests.tiny import ALL, QUIET, SPARSE, contents, tiny_learner, tiny_suite
 
 fitting = import_module("holdfast.learners.fit")  # not the function of its name
@@ -159,6 +163,37 @@ def test_an_interrupted_fit_that_was_resumed_is_remembered_whole(tmp_path, monke
     run_tiny("naive", tmp_path / "recalled", tmp_path / "memo")
     assert curve(tmp_path / "recalled") == curve(tmp_path / "broken")
     assert len(curve(tmp_path / "recalled")) == 9
+
+
+def go_on(path: Path, code: str, memo: Path | None, stops: bool) -> None:
+    """A run by this code, until a fit was saved, or to the end."""
+    save, found = FolderRecorder.save, tiny_suite()
+
+    def stop(self: FolderRecorder, tensors: dict) -> None:
+        save(self, tensors)
+        if stops:
+            raise InterruptedError
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(InterruptedError) if stops else nullcontext():
+        patch.setattr(memos, "code", lambda: code)
+        patch.setattr(FolderRecorder, "save", stop)
+        run(found, tiny_learner("naive", found), path, replace(QUIET, save_every=0.0, memo=memo))
+
+
+@pytest.mark.parametrize(
+    ("codes", "known"),
+    [
+        (["new", "new"], 3),
+        (["old", "new"], 2),
+        (["new", "old", "new"], 2),  # the last save is of a mix, though it began as what it ends as
+        ([None, "new"], 2),  # without a memo nobody asked whose steps they are
+        (["new", None, "new"], 2),
+    ],
+)
+def test_a_resumed_fit_is_remembered_only_if_the_same_code_took_all_its_steps(codes, known, tmp_path):
+    for count, code in enumerate(codes, start=1):
+        go_on(tmp_path / "run", str(code), tmp_path / "memo" if code else None, stops=count < len(codes))
+    assert len(list((tmp_path / "memo").glob("*.fit"))) == known
 
 
 # What decides a fit
@@ -392,3 +427,37 @@ def test_a_memo_can_be_deleted_while_a_run_goes_on(tmp_path):
     (tmp_path / "memo").rmdir()
     with memo.entry(lambda: "a") as entry:
         assert entry.read() is None
+
+
+@pytest.mark.parametrize("barred", [".lock", ".fit", ".fit.part"])
+def test_a_memo_that_cannot_be_written_costs_a_run_nothing_but_time(barred, tmp_path, trained):
+    run_tiny("naive", tmp_path / "first", tmp_path / "memo")
+    for path in (tmp_path / "memo").glob("*.fit"):
+        path.unlink()
+        place = path.with_suffix(barred)
+        place.unlink(missing_ok=True)
+        place.mkdir()  # as good as a folder that is read-only, also for the superuser
+    run_tiny("naive", tmp_path / "second", tmp_path / "memo")
+    assert len(trained) == 6
+    assert contents(tmp_path / "first") == contents(tmp_path / "second")
+
+
+def test_a_full_disk_leaves_a_memo_without_halves_and_a_run_whole(tmp_path, monkeypatch):
+    fsync = os.fsync
+
+    def full(file: int) -> None:
+        if Path(os.readlink(f"/proc/self/fd/{file}")).parent == tmp_path / "memo":
+            raise OSError(errno.ENOSPC, "no space left on device")
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", full)
+    run_tiny("naive", tmp_path / "run", tmp_path / "memo")
+    assert RunFolder(tmp_path / "run").learned == 3
+    assert {path.suffix for path in (tmp_path / "memo").iterdir()} == {".lock"}
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/dev/null/x", "/proc/x"])
+def test_what_cannot_be_a_memo_is_said_before_a_run_begins(place, tmp_path, capsys):
+    words = ("run", "--budget", "smoke", "--out", str(tmp_path / "run"), "--memo", place)
+    assert f"{place} cannot be a folder of fits" in mistake(capsys, *words)
+    assert not (tmp_path / "run").exists()

@@ -20,15 +20,19 @@ import pytest
 
 import holdfast
 from holdfast.cli import main
+from holdfast.errors import Mistake
 from holdfast.runs import attempt as attempts
 from holdfast.runs import cluster as clusters
 from holdfast.runs import local as locals_
+from holdfast.runs import sweep as sweeps
 from holdfast.runs.command import RunCommand, default_command, parse
+from holdfast.runs.folder import BUSY, RunFolder
 from holdfast.runs.grid import Grid, Job, address, expand, read_grid
 from holdfast.runs.recorder import Screen
+from holdfast.runs.run import run
 from holdfast.runs.sweep import Result, Sweep, complete
 from tests.test_mistakes import command as mistake
-from tests.tiny import contents
+from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
 
 ROOT = Path(__file__).parent.parent
 GRIDS = sorted((ROOT / "grids").glob("*.toml"))
@@ -174,6 +178,16 @@ def test_how_a_run_is_carried_out_does_not_name_its_folder(setting, tmp_path):
         ('[[a]]\nsuite="atari5"\nprotocol.name="random"', "no protocol 'random'"),
         ("[[a]]\nfit.steps=0", "fit.steps"),
         ('[[a]]\nout="x"', "no setting 'out'"),
+        ("[[a]]\nseed=[]", "seed = [] stands for no run"),
+        ('[[a]]\ndevice="tpu"', "there is no device 'tpu'"),
+        ('[[a]]\nsingle="nowhere"', "nowhere is not a run folder"),
+        ('[[a]]\norder=["NorthEast", "SouthWest"]', 'write a list of lists, as in order = [["NorthEast"]]'),
+        ("[[a]]\norder=[[]]", "has no task"),
+        ('[[a]]\nlearner=[["naive"]]', "learner must be a name, not ['naive']"),
+        ("out=3\n[[b]]\nseed=1", "out must be the name of a folder, not 3"),
+        ("[[all]]\nseed=1\n[[b]]\nseed=1", "written [all]"),
+        ('all="x"\n[[b]]\nseed=1', "written [all]"),
+        ("[all]\nseed=[]\n[[b]]\nfit.steps=1", "seed = [] stands for no run"),
         ("[a]\nseed=1", "must be a part, written [[a]]"),
         ("[all]\nseed=1", "has no runs"),
         ("[[a]\n", "is not TOML"),
@@ -182,16 +196,30 @@ def test_how_a_run_is_carried_out_does_not_name_its_folder(setting, tmp_path):
 def test_a_mistake_in_a_grid_is_one_sentence_before_anything_runs(text, said, tmp_path, capsys):
     path = tmp_path / "bad.toml"
     path.write_text(f'[[fine]]\nlearner="naive"\n{text}' if text.startswith("[[a]]") else text)
+    assert said in mistake(capsys, "sweep", str(path), "--out", str(tmp_path / "runs"), "--dry")
     assert said in mistake(capsys, "sweep", str(path), "--out", str(tmp_path / "runs"))
     assert not (tmp_path / "runs").exists()
 
 
 def test_other_mistakes_are_one_sentence_too(tmp_path, capsys):
     assert "there is no grid" in mistake(capsys, "sweep", str(tmp_path / "none.toml"))
+    assert "cannot be read (Is a directory)" in mistake(capsys, "sweep", str(tmp_path))
     grid(tmp_path, '[[a]]\nlearner="naive"\n')
     path = str(tmp_path / "demo.toml")
+    assert "cannot be written" in mistake(capsys, "sweep", path, "--out", path)
+    assert "no device 'tpu'" in mistake(capsys, "sweep", path, "--on", "ray", "--device", "tpu", "--dry")
     assert "has no part 'b'; it has a" in mistake(capsys, "sweep", path, "--part", "b")
     assert "at least 1" in mistake(capsys, "sweep", path, "--at-once", "0")
+
+
+def test_a_reference_run_that_is_there_and_knows_the_tasks_is_allowed(tmp_path):
+    plain = f'{QUICK}[[a]]\nlearner="single"\nfit.steps=5\n'
+    (single,) = jobs_of(grid(tmp_path, plain))
+    main(list(single.words))
+    (job,) = jobs_of(grid(tmp_path, f"{QUICK}[[a]]\nlearner='naive'\nsingle='{single.path}'\n"))
+    assert job.command.options.single == single.path
+    with pytest.raises(Mistake, match="no result for NorthWest"):
+        jobs_of(grid(tmp_path, f"[[a]]\nlearner='naive'\nsingle='{single.path}'\norder=[['NorthWest']]\n"))
 
 
 def test_dry_prints_the_command_lines_and_runs_nothing(tmp_path, capsys):
@@ -250,7 +278,7 @@ def test_a_sweep_gives_what_its_commands_give_whatever_is_killed_or_fails_and_ag
     assert "2 of 3 runs are in" in printed
     assert "the loss is" in printed
     log = (found.out / "logs" / f"{broken.name}.log").read_text()
-    assert log.count("holdfast: the loss is") == 2  # retried once
+    assert log.count("holdfast: the loss is") == 1  # it would say so again
     for job in (near, far):
         assert complete(job)
         assert json.loads((job.path / "config.json").read_text())["command"] == shlex.join(["holdfast", *job.words])
@@ -262,6 +290,80 @@ def test_a_sweep_gives_what_its_commands_give_whatever_is_killed_or_fails_and_ag
     main([*words, "--part", "a"])
     assert capsys.readouterr().out.count("was there") == 2
     assert logs == {job.name: (job.path / "events.jsonl").read_text() for job in (near, far)}
+
+
+class Scripted(attempts.Engine, attempts.Attempt):
+    """Runs that end as they are told to, in turn; at the last end their folders are complete, if that is wanted."""
+
+    places = 1
+
+    def __init__(self, *hows: str, completes: Job | None = None) -> None:
+        self.hows, self.completes, self.started = list(hows), completes, 0
+
+    def start(self, job: Job, log: Path) -> attempts.Attempt:
+        self.started += 1
+        return self
+
+    def look(self) -> attempts.End:
+        how = self.hows.pop(0)
+        if self.completes and not self.hows:
+            main(list(self.completes.words))
+        return attempts.End(how, f"a {how}")  # type: ignore[arg-type]
+
+    def stop(self) -> None:
+        pass
+
+
+ENDS = [
+    (("failure", "failure"), False, "failed", 2),
+    (("failure", "success"), True, "done", 2),
+    (("success", "success"), False, "failed", 2),  # nothing is there
+    (("busy", "busy", "busy", "success"), True, "done", 4),  # waited for, not counted
+    (("failure", "busy", "failure"), False, "failed", 3),
+    (("mistake",), False, "failed", 1),
+    (("failure", "mistake"), False, "failed", 2),
+    (("mistake",), True, "there", 1),
+    (("busy",), True, "there", 1),  # the other process made it
+    (("failure", "failure"), True, "there", 2),
+]
+
+
+@pytest.mark.parametrize(("hows", "completes", "state", "started"), ENDS)
+def test_a_run_is_tried_as_often_as_its_ends_are_worth(hows, completes, state, started, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweeps, "PATIENCE", 0.0)
+    found = grid(tmp_path, f'{QUICK}[[a]]\nlearner="naive"\nfit.steps=5\n')
+    (job,) = jobs_of(found)
+    engine = Scripted(*hows, completes=job if completes else None)
+    (result,) = sweep(found, engine)
+    assert (result.state, engine.started, engine.hows) == (state, started, [])
+    assert bool(result.reason) == (state == "failed")
+
+
+def test_two_sweeps_at_once_both_say_that_all_runs_are_there(tmp_path):
+    found = grid(tmp_path, f'{QUICK}[[a]]\nlearner="naive"\nseed=[0, 1]\nfit.steps=100\n')
+    words = [sys.executable, "-m", "holdfast", "sweep", str(found.path), "--out", str(found.out), "--at-once", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(holdfast.__file__).parents[1])}
+    both = [subprocess.Popen(words, env=environment, stdout=subprocess.PIPE) for _ in range(2)]
+    for process in both:
+        said = process.communicate()[0].decode()
+        assert process.returncode == 0, said
+        assert "2 of 2 runs are in" in " ".join(said.split())
+    assert all(complete(job) for job in jobs_of(found))
+
+
+def test_a_folder_that_another_process_begins_is_busy_and_what_it_did_there_is_seen(tmp_path):
+    found = tiny_suite(tasks=1)
+    learner = tiny_learner("naive", found)
+    (tmp_path / "run").mkdir()
+    lock = os.open(tmp_path / "run", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with pytest.raises(Mistake, match=BUSY):
+        RunFolder(tmp_path / "run", learner.plan)
+    os.close(lock)
+    early = RunFolder(tmp_path / "run", learner.plan)
+    run(found, learner, tmp_path / "run", QUIET)
+    with early:
+        assert early.learned == 1
 
 
 def test_each_gpu_has_as_many_runs_as_the_others(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from holdfast.errors import Mistake
 from holdfast.learners.captured import Captured
 from holdfast.learners.descent import Addition, Descent
 from holdfast.learners.fitting import FitConfig
-from holdfast.learners.memo import key_of, outcome, put_back, remembered
+from holdfast.learners.memo import key_of, outcome, packed_key, put_back, remembered, unmixed
 from holdfast.learners.recorder import Recorder
 from holdfast.learners.team import team
 
@@ -32,13 +32,20 @@ def fit(
             team().spread(outcome(model, addition).values())
             report_recall(losses or [], config, recorder)
         else:
-            losses = train(*decides[:4], recorder, addition)
+            entry = unmixed(entry, recorder.resume())
+            losses = train(*decides[:4], recorder, addition, entry.key)
             entry.write(remembered(outcome(model, addition), losses))
     model.eval()
 
 
 def train(
-    model: nn.Module, source: Source, config: FitConfig, seed: int, recorder: Recorder, addition: Addition | None
+    model: nn.Module,
+    source: Source,
+    config: FitConfig,
+    seed: int,
+    recorder: Recorder,
+    addition: Addition | None,
+    key: str,  # kept with what is saved, so that whoever resumes it knows whose steps they are
 ) -> list[float]:
     """Takes the steps and returns the recorded losses; interrupted and resumed, it ends at the same bits."""
     with torch.random.fork_rng():
@@ -61,7 +68,7 @@ def train(
             recorder.progress(done, config.steps, loss)
             if done < config.steps and recorder.due():
                 so_far = torch.tensor(losses, dtype=torch.float64)
-                recorder.save({**descent.moving(), "done": torch.tensor(done), "losses": so_far})
+                recorder.save({**descent.moving(), "done": torch.tensor(done), "losses": so_far, **packed_key(key)})
     return losses
 
 

@@ -17,11 +17,13 @@ from holdfast.learners.content import Unknown, code, content
 from holdfast.learners.descent import Addition, trainable
 from holdfast.learners.team import team
 
-LOSSES = "losses"
+LOSSES, KEY = "losses", "key"
 
 
 class Entry(ABC):
     """The place of one fit's outcome."""
+
+    key: str  # of the fit; nothing where it is not kept
 
     @abstractmethod
     def read(self) -> dict[str, Tensor] | None:
@@ -42,6 +44,8 @@ class Memo(ABC):
 
 class Nowhere(Entry):
     """Knows nothing, keeps nothing."""
+
+    key = ""
 
     def read(self) -> dict[str, Tensor] | None:
         return None
@@ -110,3 +114,14 @@ def put_back(known: dict[str, Tensor] | None, there: dict[str, Tensor]) -> list[
 def remembered(there: dict[str, Tensor], losses: list[float]) -> dict[str, Tensor]:
     """The outcome as it is kept."""
     return {**there, LOSSES: torch.tensor(losses, dtype=torch.float64)}
+
+
+def packed_key(key: str) -> dict[str, Tensor]:
+    """The key as it is saved with an unfinished fit."""
+    return {KEY: torch.tensor(list(key.encode()), dtype=torch.uint8)}
+
+
+def unmixed(entry: Entry, saved: dict[str, Tensor] | None) -> Entry:
+    """The entry of a fit that goes on from what was saved; none if other code or another machine took those steps."""
+    whole = saved is None or torch.equal((packed_key("") | saved)[KEY], packed_key(entry.key)[KEY])
+    return entry if whole else Nowhere()

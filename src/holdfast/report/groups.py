@@ -12,7 +12,7 @@ import numpy as np
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.report.groups_labels import label, rank
-from holdfast.runs.folder import RunFolder
+from holdfast.runs.folder import RunFolder, flattened
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
 NEEDED = ("suite", "learner", "seed", "order")
@@ -33,7 +33,7 @@ class Result:
     @property
     def settings(self) -> dict[str, Any]:
         """The plan, flat, and which data it was."""
-        flat = {name.removeprefix("config."): value for name, value in _flat(self.plan) if name not in ASIDE}
+        flat = {name.removeprefix("config."): value for name, value in flattened(self.plan) if name not in ASIDE}
         return flat | ({"datasets": self.data} if self.data else {})
 
     @property
@@ -197,11 +197,3 @@ def _same_learner(one: Result, other: Result) -> bool:
 
 def _seed(result: Result) -> tuple[int, str]:
     return result.plan["seed"], result.name
-
-
-def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in record.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

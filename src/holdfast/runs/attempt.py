@@ -9,11 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import holdfast
+from holdfast.runs.files import make_folder
+from holdfast.runs.folder import BUSY
 from holdfast.runs.grid import Job
 
+MISTAKE = 2  # the exit code of what a user must put right
 TAIL = 4096  # bytes of a log that are read to see how far it is
 
 
@@ -27,9 +30,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended."""
+    """How an attempt ended: a failure may not come again, a mistake would; who is busy waits for another process."""
 
-    succeeded: bool
+    how: Literal["success", "failure", "mistake", "busy"]
     reason: str = ""
 
 
@@ -71,7 +74,7 @@ class Process(Attempt):
         paths = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
         threads = str(job.command.plan.threads or 1)
         environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": threads, **more}
-        log.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(log.parent)
         with log.open("ab") as file:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "holdfast.leashed", job.name],
@@ -90,7 +93,7 @@ class Process(Attempt):
         if code is None:
             return progress(self.folder, self.steps)
         self.stop()
-        return End(code == 0, "" if code == 0 else reason(self.log, code))
+        return end(code, self.log)
 
     @property
     def ended(self) -> bool:
@@ -115,6 +118,16 @@ def progress(folder: Path, steps: int) -> Progress:
             loss = f" loss {event['loss']:.3g}" if "loss" in event else ""
             return Progress(done, f"{'learn' if loss else 'evaluate'} {event['task']}{loss}")
     return Progress()
+
+
+def end(code: int, log: Path) -> End:
+    """What an exit code and the last that a process said mean."""
+    if code == 0:
+        return End("success")
+    why = reason(log, code)
+    if code == MISTAKE:
+        return End("busy" if why.startswith(BUSY) else "mistake", why)
+    return End("failure", why)
 
 
 def reason(log: Path, code: int) -> str:

@@ -87,9 +87,9 @@ class Remote(Attempt):
             try:
                 seen = self.ray.get(next(self.told))
             except StopIteration:
-                return End(False, "the worker ended without a word")
+                return End("failure", "the worker ended without a word")
             except self.ray.exceptions.RayError as problem:
-                return End(False, f"its worker failed: {str(problem).strip().splitlines()[-1]}")
+                return End("failure", f"its worker failed: {str(problem).strip().splitlines()[-1]}")
             if isinstance(seen, End):
                 return self._received(seen)
             self._take(seen)
@@ -142,7 +142,7 @@ def carry_out(order: Order) -> Iterator[Began | Progress | bytes | End]:
             sleep(LOOKS)
         if not shared:
             yield from _pieces(folder, log)
-            if seen.succeeded:  # otherwise it may be gone on with here
+            if seen.how == "success":  # otherwise it may be gone on with here
                 shutil.rmtree(folder, ignore_errors=True)
         yield seen
     finally:

@@ -36,6 +36,14 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise _explained(problem, path) from problem
 
 
+def make_folder(path: Path) -> None:
+    """Makes a folder, if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise _explained(problem, path) from problem
+
+
 def append_line(path: Path, line: str) -> None:
     """Adds one line to a log."""
     try:

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,9 +23,10 @@ from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
 from holdfast.learners.plan import Plan
 from holdfast.learners.team import team
-from holdfast.runs.files import append_line, packed, read_json, read_tensors, write_bytes, write_json
+from holdfast.runs.files import append_line, make_folder, packed, read_json, read_tensors, write_bytes, write_json
 
 MEMORY = "state/memory"
+BUSY = "another process is working in"  # how the sentence begins by which a sweep knows that it must wait
 LIBRARIES = ("holdfast", "torch", "numpy", "gymnasium", "safetensors", "ale-py", "panda-gym", "pybullet", "minari")
 
 
@@ -38,6 +40,9 @@ class RunFolder:
             self._begin(plan)
         elif not self.resumed:
             raise Mistake(f"{self.path} is not a run folder: it has no config.json")
+        self._load()
+
+    def _load(self) -> None:
         self.record = read_json(self.path / "config.json")
         self.index: dict[str, Any] = self._read("weights/index.json", {"stages": []})
 
@@ -45,25 +50,36 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise Mistake(f"{self.path} is a file: choose another --out")
         config = json.loads(json.dumps(asdict(plan)))
-        found = self._read("config.json", None)
-        if found is None:
-            if self.path.exists() and any(self.path.iterdir()):
-                raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
-            threads = plan.threads or torch.get_num_threads()  # a resumed run has as many
-            kept = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads}
-            record = {**kept, "processes": team().size, **surroundings()}
-            write_json(self.path / "config.json", record)
-        elif difference := first_difference(found["config"], config):
+        if not self.resumed:
+            self._create(config, plan.threads or torch.get_num_threads())  # a resumed run has as many
+        if difference := first_difference(read_json(self.path / "config.json")["config"], config):
             name, old, new = difference
             raise Mistake(f"{self.path} is a run with {name} = {old}, not {new}: choose another --out or delete it")
 
-    def __enter__(self) -> Self:
-        self.lock = os.open(self.path, os.O_RDONLY)
+    def _create(self, config: dict[str, Any], threads: int) -> None:
+        make_folder(self.path)
+        lock = self._held()  # of two that begin at once, one does
         try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not (self.path / "config.json").exists():
+                if any(self.path.iterdir()):
+                    raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
+                kept = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads}
+                write_json(self.path / "config.json", {**kept, "processes": team().size, **surroundings()})
+        finally:
+            os.close(lock)
+
+    def _held(self) -> int:
+        lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self.lock)
-            raise Mistake(f"another process is working in {self.path}: wait for it, or choose another --out") from None
+            os.close(lock)
+            raise Mistake(f"{BUSY} {self.path}: wait for it, or choose another --out") from None
+        return lock
+
+    def __enter__(self) -> Self:
+        self.lock = self._held()
+        self._load()  # until now another process may have gone on with it
         self._mend_events()
         return self
 
@@ -212,6 +228,15 @@ def _undone(event: dict[str, Any], resume: dict[str, Any]) -> bool:
     """Whether an event came after the point that a resumed run went back to."""
     kept = event["kind"] in ("train", "learn") and event["step"] <= resume["step"]
     return event.get("stage") == resume["stage"] and not kept
+
+
+def flattened(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a nested record, each with its dotted name."""
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def first_difference(old: Any, new: Any, name: str = "") -> tuple[str, Any, Any] | None:

@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from io import StringIO
 from itertools import product
@@ -16,7 +16,8 @@ from typing import Any
 from holdfast.errors import Mistake
 from holdfast.learners import configure, suite_for
 from holdfast.runs.command import RunCommand, parse
-from holdfast.runs.run import Options
+from holdfast.runs.folder import flattened
+from holdfast.runs.run import Options, single_results
 
 Settings = dict[str, Any]
 ALL, OUT = "all", "out"
@@ -60,25 +61,31 @@ def read_grid(path: Path, out: Path | None = None, budget: str | None = None) ->
         record = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise Mistake(f"there is no grid {path}") from None
+    except OSError as problem:
+        raise Mistake(f"{path} cannot be read ({problem.strerror}): a grid is a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise Mistake(f"{path} is not TOML: {problem}") from None
     place, common = record.pop(OUT, f"runs/{path.stem}"), record.pop(ALL, {})
+    if not isinstance(place, str):
+        raise Mistake(f"{path}: {OUT} must be the name of a folder, not {place!r}")
+    if not isinstance(common, dict):
+        raise Mistake(f"{path}: {ALL!r} must be what all runs share, written [{ALL}] with settings under it")
     for name, part in record.items():
         if not (isinstance(part, list) and part and all(isinstance(block, dict) for block in part)):
             raise Mistake(f"{path}: {name!r} must be a part, written [[{name}]] with settings under it")
     if not record:
         raise Mistake(f"{path} has no runs: write [[main]] and settings under it")
     instead = {"budget": budget} if budget else {}
-    parts = {name: [{**dict(_flat(block)), **instead} for block in part] for name, part in record.items()}
-    return Grid(path, out or Path(place), dict(_flat(common)), parts)
+    parts = {name: [{**_settings(path, block), **instead} for block in part] for name, part in record.items()}
+    return Grid(path, out or Path(place), _settings(path, common), parts)
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+def _settings(path: Path, table: Mapping[str, Any]) -> Settings:
+    settings = dict(flattened(table))
+    for name, value in settings.items():
+        if value == []:
+            raise Mistake(f"{path}: {name} = [] stands for no run: write a value, or leave it out")
+    return settings
 
 
 def expand(grid: Grid, parts: Sequence[str], device: str, memo: bool) -> list[Job]:
@@ -108,6 +115,7 @@ def combinations(block: Settings) -> Iterator[Settings]:
 def _job(grid: Grid, settings: Settings, said: Sequence[str], device: str, memo: bool) -> Job:
     try:
         command = _checked(settings)
+        _check_device(device if command.device == "auto" else command.device)
     except Mistake as mistake:
         raise Mistake(f"{grid.path}: {mistake}") from None
     settings = {**{name: settings[name] for name in NAMES if name in settings}, **settings}
@@ -158,20 +166,42 @@ def _words(settings: Settings) -> list[str]:
 def _checked(settings: Settings) -> RunCommand:
     """The command of these settings; raises one sentence about what is wrong with them."""
     chosen: list[Any] = [settings.get(name, usual) for name, usual in NAMES.items()]
+    for name, value in zip(NAMES, chosen, strict=True):
+        if not isinstance(value, str | None):
+            raise Mistake(f"{name} must be a name, not {value!r}")
     suite, learner, preset, budget, protocol = chosen
     default = RunCommand(configure(suite, learner, preset, budget, protocol=protocol), Options())
-    known = {*_names(default.plan), *_names(default.plan.config), *_names(default.options), "device"} - {*SWEEPS_OWN}
-    for name in settings:
-        if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f", did you mean {near[0]}?" if near else ""
-            raise Mistake(f"the learner {default.plan.learner} has no setting {name!r}{hint}")
+    _check_settings(settings, default)
     command = _parsed(settings, default)
     if command is None:
         wrong = next(name for name in settings if _parsed({name: settings[name]}, default) is None)
         raise Mistake(f"{wrong} cannot be {_plain(settings[wrong])!r}")
+    if not command.plan.order:
+        raise Mistake("order = [[]] has no task: name some, or leave it out")
     suite_for(command.plan).check(command.plan.protocol)
+    if command.options.single:
+        single_results(command.options.single, command.plan.order)
     return command
+
+
+def _check_settings(settings: Settings, default: RunCommand) -> None:
+    """Raises if there is no setting of a name, or if it wants a list and has no list of them."""
+    plan = asdict(default.plan)
+    usual = dict(flattened({**plan, **plan["config"], **asdict(default.options), "device": default.device}))
+    known = usual.keys() - {*SWEEPS_OWN}
+    for name, value in settings.items():
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f", did you mean {near[0]}?" if near else ""
+            raise Mistake(f"the learner {default.plan.learner} has no setting {name!r}{hint}")
+        if isinstance(usual[name], tuple) and not isinstance(value, list):
+            raise Mistake(f'{name} is a list itself: write a list of lists, as in {name} = [["{value}"]]')
+
+
+def _check_device(device: str) -> None:
+    """Raises if there is no such device anywhere; whether there is one here matters where the run is carried out."""
+    if not re.fullmatch(r"(cpu|cuda)(:\d+)?", device):
+        raise Mistake(f"there is no device {device!r}; there are auto, cpu, cuda")
 
 
 def _parsed(settings: Settings, default: RunCommand) -> RunCommand | None:
@@ -180,12 +210,3 @@ def _parsed(settings: Settings, default: RunCommand) -> RunCommand | None:
             return parse(_words(settings), default)
         except SystemExit:
             return None
-
-
-def _names(thing: Any, prefix: str = "") -> Iterator[str]:
-    for field in fields(thing):
-        value = getattr(thing, field.name)
-        if is_dataclass(value):
-            yield from _names(value, f"{prefix}{field.name}.")
-        else:
-            yield prefix + field.name

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -10,14 +10,19 @@ from safetensors.torch import load
 from torch import Tensor
 
 from holdfast.data.locks import locked
+from holdfast.errors import Mistake
 from holdfast.learners.memo import Entry, Memo, Nowhere
 from holdfast.runs.files import packed, write_bytes
 
 
 class DiskMemo(Memo):
-    """A folder of outcomes by key; it can be deleted at any time, and then fits are trained again."""
+    """A folder of outcomes by key; deleted, full or not to be written at any time, it is one that knows less."""
 
     def __init__(self, path: Path) -> None:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise Mistake(f"{path} cannot be a folder of fits ({problem.strerror}): choose another --memo") from None
         self.path = path
 
     @contextmanager
@@ -26,25 +31,27 @@ class DiskMemo(Memo):
         if name is None:
             yield Nowhere()
         else:
-            with locked(self.path / f"{name}.lock"):
-                yield File(self.path / f"{name}.fit")
+            with ExitStack() as stack:
+                with suppress(OSError):  # where no lock can be written, a fit may be trained twice
+                    stack.enter_context(locked(self.path / f"{name}.lock"))
+                yield File(self.path, name)
 
 
 class File(Entry):
     """The hash of what follows, then the tensors as safetensors."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, folder: Path, key: str) -> None:
+        self.path, self.key = folder / f"{key}.fit", key
 
     def read(self) -> dict[str, Tensor] | None:
-        content = self.path.read_bytes() if self.path.exists() else b""
-        if hashlib.sha256(content[64:]).hexdigest().encode() != content[:64]:
-            return None  # not there, cut off or changed
         try:
-            return load(content[64:])
-        except SafetensorError:
+            content = self.path.read_bytes()
+            whole = hashlib.sha256(content[64:]).hexdigest().encode() == content[:64]
+            return load(content[64:]) if whole else None
+        except (OSError, SafetensorError):
             return None
 
     def write(self, tensors: dict[str, Tensor]) -> None:
         content, digest = packed(tensors)
-        write_bytes(self.path, digest.encode() + content)
+        with suppress(OSError, Mistake):  # what was trained is worth more than that it is kept here
+            write_bytes(self.path, digest.encode() + content)

@@ -1,7 +1,7 @@
 """A sweep: carries out the runs of a grid that are not there yet, and tells how each of them ended."""
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from holdfast.runs.recorder import Screen
 
 ATTEMPTS = 2
 PAUSE = 0.1  # seconds between two looks at the runs
+PATIENCE = 30.0  # seconds until a run that another process is working on is tried again
 State = Literal["there", "done", "failed"]
 
 
@@ -43,23 +44,21 @@ class Sweep:
     def __init__(self, jobs: Sequence[Job], engine: Engine, logs: Path, screen: Screen) -> None:
         self.jobs, self.engine, self.logs, self.screen = jobs, engine, logs, screen
         self.waiting: deque[Job] = deque()
+        self.elsewhere: list[tuple[Job, float]] = []  # another process works on them; when to try again
         self.running: dict[str, tuple[Job, Attempt, float]] = {}
-        self.tried: dict[str, int] = {}
+        self.failures: Counter[str] = Counter()
         self.results: dict[str, Result] = {}
 
     def carry_out(self) -> list[Result]:
         """All runs; interrupted, those under way are stopped, and the same sweep goes on with them."""
-        for job in self.jobs:
-            if complete(job):
-                self.results[job.name] = Result(job, "there", self._log(job))
-            else:
-                self.waiting.append(job)
+        self.waiting.extend(self.jobs)
         try:
-            while self.waiting or self.running:
+            while self.waiting or self.running or self.elsewhere:
                 while self.waiting and len(self.running) < self.engine.places:
                     self._start(self.waiting.popleft())
                 for job, attempt, began in list(self.running.values()):
                     self._look(job, attempt, began)
+                self._look_elsewhere()
                 self.screen.show("sweep", len(self.results), len(self.jobs))
                 time.sleep(PAUSE)
         finally:
@@ -68,8 +67,10 @@ class Sweep:
         return [self.results[job.name] for job in self.jobs]
 
     def _start(self, job: Job) -> None:
-        self.tried[job.name] = self.tried.get(job.name, 0) + 1
-        self.running[job.name] = job, self.engine.start(job, self._log(job)), time.monotonic()
+        if complete(job):
+            self.results[job.name] = Result(job, "there", self._log(job))
+        else:
+            self.running[job.name] = job, self.engine.start(job, self._log(job)), time.monotonic()
 
     def _look(self, job: Job, attempt: Attempt, began: float) -> None:
         seen = attempt.look()
@@ -78,12 +79,31 @@ class Sweep:
             return
         del self.running[job.name]
         self.screen.drop(job.name)
-        end = seen if not seen.succeeded or complete(job) else End(False, "it ended, but its folder is not complete")
-        if not end.succeeded and self.tried[job.name] < ATTEMPTS:
+        if seen.how == "success" and complete(job):
+            self.results[job.name] = Result(job, "done", self._log(job), time.monotonic() - began)
+        elif seen.how == "busy":
+            self.screen.show(job.name, 0, job.steps, "another process is working on it")
+            self.elsewhere.append((job, time.monotonic() + PATIENCE))
+        else:
+            self._fail(job, seen)
+
+    def _fail(self, job: Job, end: End) -> None:
+        """Tries a run once more, unless a user must put something right first."""
+        self.failures[job.name] += 1
+        again = end.how != "mistake" and self.failures[job.name] < ATTEMPTS
+        if again or complete(job):  # by another process, in the meantime
             self.waiting.appendleft(job)
         else:
-            state: State = "done" if end.succeeded else "failed"
-            self.results[job.name] = Result(job, state, self._log(job), time.monotonic() - began, end.reason)
+            reason = end.reason or "it ended, but its folder is not complete"
+            self.results[job.name] = Result(job, "failed", self._log(job), reason=reason)
+
+    def _look_elsewhere(self) -> None:
+        """Takes runs back that another process has completed, or has had long enough."""
+        back = [job for job, until in self.elsewhere if complete(job) or until <= time.monotonic()]
+        self.elsewhere = [(job, until) for job, until in self.elsewhere if job not in back]
+        for job in back:
+            self.screen.drop(job.name)
+            self.waiting.append(job)
 
     def _log(self, job: Job) -> Path:
         return self.logs / f"{job.name}.log"
