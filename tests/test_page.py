@@ -252,11 +252,43 @@ def test_a_run_that_is_not_evaluated_is_named_and_left_out(exported: Path, tmp_p
     assert f"not evaluated to its end: {place / 'naive'}." in Outline(tmp_path / "page.html").text
 
 
+def test_a_run_beside_its_export_counts_once_and_keeps_its_weights(runs: Path, exported: Path) -> None:
+    for order in ([exported, runs], [runs, exported]):
+        both = study(order)
+        assert [[run.seed for run in setting.runs] for setting in both.settings] == [[0], [0], [0, 1], [0]]
+        assert all(run.has_weights for setting in both.settings for run in setting.runs)
+
+
+def test_two_results_of_one_seed_are_a_mistake_and_not_a_mean(exported: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(exported / "naive", tmp_path / name)
+    changed = json.loads((tmp_path / "two" / "matrix.json").read_text())
+    changed["returns"][-1][0][0] += 1.0
+    (tmp_path / "two" / "matrix.json").write_text(json.dumps(changed))
+    with pytest.raises(Mistake, match="one and two are one run with two results"):
+        study([tmp_path])
+
+
+def test_a_page_is_about_one_suite(exported: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(exported / "naive", tmp_path / name)
+    for path in (tmp_path / "two").glob("*.json"):
+        path.write_text(path.read_text().replace("toy-continuous", "toy"))
+    with pytest.raises(Mistake, match="holds runs of toy and toy-continuous: a page is about one suite"):
+        study([tmp_path])
+
+
+def test_runs_behind_a_link_are_on_the_page_as_they_are_in_the_table(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "linked").symlink_to(exported)
+    assert len(study([tmp_path]).settings) == 4
+    assert {path.name for path in export([tmp_path], tmp_path / "out")} == {path.name for path in exported.iterdir()}
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["report"], "a page is made of runs"),
-        (["report", "nowhere"], "nowhere holds no runs"),
+        (["report", "nowhere"], "there is no folder nowhere"),
         (["report", "nowhere", "--out", "."], ". is a folder: give the page a name"),
     ],
 )

@@ -31,6 +31,11 @@ class Result:
     datasets: Mapping[str, str] = field(default_factory=dict)  # fingerprints, by task
 
     @property
+    def has_weights(self) -> bool:
+        """Whether its policies can act here."""
+        return (self.folder / "weights" / "index.json").exists()
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The plan, flat, and which data it was."""
         flat = {name.removeprefix("config."): value for name, value in _flat(self.plan) if name not in ASIDE}
@@ -65,9 +70,14 @@ class Group:
         return [result.matrix for result in self.results if result.matrix]
 
 
-def read(*roots: Path, suite: str | None = None) -> list[Result]:
-    """Every run of a suite in these folders and under them, each once, whatever the order of the folders."""
-    runs = sorted((run for root in roots for run in _runs(root)), key=lambda run: (-len(run[1]), run[1], str(run[0])))
+def read(*roots: Path, suite: str | None = None, several: str = "choose one with --suite") -> list[Result]:
+    """Every run of a suite in these folders and under them, each once, whatever the order of the folders.
+
+    `several` is what to do where there are runs of several suites, and none is chosen.
+    """
+    runs = sorted(
+        (run for root in roots for run in runs_under(root)), key=lambda run: (-len(run[1]), run[1], str(run[0]))
+    )
     paths = {path.resolve(): (path, name) for path, name in runs}  # of several names the shortest
     names = [name for _, name in paths.values()]
     found = [_result(path, name if names.count(name) == 1 else str(path)) for path, name in paths.values()]
@@ -76,14 +86,15 @@ def read(*roots: Path, suite: str | None = None) -> list[Result]:
         raise Mistake(f"{where} holds no runs")
     suites = sorted({result.plan["suite"] for result in found})
     if suite is None and len(suites) > 1:
-        raise Mistake(f"{where} holds runs of {' and '.join(suites)}: choose one with --suite")
+        raise Mistake(f"{where} holds runs of {' and '.join(suites)}: {several}")
     own = [result for result in found if result.plan["suite"] == (suite or suites[0])]
     if not own:
         raise Mistake(f"{where} holds no run of {suite}, only of {' and '.join(suites)}")
-    return _once(sorted(own, key=lambda result: result.name))
+    fullest = sorted(own, key=lambda result: (not result.has_weights, result.name))  # of copies the first is kept
+    return sorted(_once(fullest), key=lambda result: result.name)
 
 
-def _runs(root: Path) -> list[tuple[Path, str]]:
+def runs_under(root: Path) -> list[tuple[Path, str]]:
     """The runs of a folder and what each is called: itself, or those under it by their way there."""
     if root.name == EXPERT:  # it stands among the runs, and so among runs/*
         return []
