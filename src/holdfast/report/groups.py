@@ -12,6 +12,7 @@ import numpy as np
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.report.groups_labels import label, rank
+from holdfast.runs.files import read_json
 from holdfast.runs.folder import RunFolder
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
@@ -131,10 +132,11 @@ def _result(path: Path, name: str) -> Result:
 def _complete(folder: RunFolder, plan: Mapping[str, Any]) -> Matrix | None:
     """The matrix of a run, if every stage is evaluated."""
     place = folder.path / "matrix.json"
+    if not place.exists():
+        return None
+    record = read_json(place)
     try:
-        matrix = folder.read_matrix()
-        if matrix is None:
-            return None
+        matrix = Matrix.from_json(record)
         whole = _whole(matrix)
     except (Mistake, TypeError, ValueError, AttributeError, KeyError, IndexError) as problem:
         raise Mistake(f"{place} is damaged ({problem}): bring it back, or leave the run out") from problem
