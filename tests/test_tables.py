@@ -22,8 +22,9 @@ from holdfast.report.groups import group, read
 from holdfast.report.published import CONDITIONS, differences, tables
 from holdfast.report.results import TableCommand
 from holdfast.report.summary import summarise
-from holdfast.report.tables import KINDS, make, records
+from holdfast.report.tables import KINDS, Table, make, records
 from holdfast.report.tables_formats import FORMATS, comma_separated, latex, markdown
+from holdfast.report.tables_lines import Line
 from tests.test_results import GAMES, TASKS, a_run
 
 KEPT = Path(__file__).parent.parent / "results" / "panda3"
@@ -242,6 +243,13 @@ def test_a_published_number_beside_other_conditions_says_in_what_they_differ(tmp
     assert "| *published: tsn-core* |" in text
     assert "| *published: naive* (a) |" in text
     assert "(a) these runs differ from the published: protocol.name noop (published: paper); data expert-100" in text
+
+
+def test_every_way_to_differ_has_letters_of_its_own():
+    lines = tuple(Line(str(number), {}, differs=(str(number),)) for number in range(26 + 26 * 26 + 1))
+    marks = list(Table("", (), lines, ()).marks.values())
+    assert [marks[place] for place in (0, 25, 26, 27, 701, 702)] == ["a", "z", "aa", "ab", "zz", "aaa"]
+    assert len(set(marks)) == len(lines)
 
 
 def test_a_run_of_fewer_tasks_differs_from_the_published():

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, product
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 from holdfast.errors import Mistake
@@ -45,9 +47,10 @@ class Table:
 
     @property
     def marks(self) -> dict[tuple[str, ...], str]:
-        """A letter for each way in which runs differ from the published ones."""
+        """Letters for each way in which runs differ from the published ones: a to z, then aa, ab and so on."""
         ways = dict.fromkeys(line.differs for line in self.lines if line.differs)
-        return {way: chr(ord("a") + number) for number, way in enumerate(ways)}
+        marks = ("".join(letters) for length in count(1) for letters in product(ascii_lowercase, repeat=length))
+        return dict(zip(ways, marks, strict=False))
 
 
 @dataclass(frozen=True)
