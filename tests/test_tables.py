@@ -14,7 +14,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from holdfast.cli import main
+from holdfast.cli import COMMANDS, main
 from holdfast.errors import Mistake
 from holdfast.evaluation.statistics import interquartile_mean
 from holdfast.report.export_rliable import rliable, scores
@@ -472,6 +472,24 @@ def test_an_expert_that_is_damaged_is_a_mistake(tmp_path, record):
         records(tmp_path)
 
 
+def test_a_reader_who_has_seen_enough_is_no_error(tmp_path):
+    a_run(tmp_path, "one", "naive", 0, RETURNS)
+    code = "from holdfast.cli import main; import sys; main(sys.argv[1:])"
+    words = [sys.executable, "-c", code, "table", str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writing:
+        writing.stdout.close()  # before anything is written
+        assert (writing.stderr.read(), writing.wait()) == (b"", 141)
+
+
+def test_another_pipe_that_breaks_is_not_hidden(monkeypatch):
+    def broken(_: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setitem(COMMANDS, "table", broken)
+    with pytest.raises(BrokenPipeError):
+        main(["table"])
+
+
 def test_a_matrix_of_another_run_is_a_mistake(tmp_path):
     shutil.copyfile(a_run(tmp_path, "a", "si", 0, RETURNS) / "matrix.json", tmp_path / "matrix.json")
     shutil.copyfile(tmp_path / "matrix.json", a_run(tmp_path, "b", "naive", 0, RETURNS) / "matrix.json")
@@ -486,6 +504,8 @@ def test_a_matrix_of_another_run_is_a_mistake(tmp_path):
         ([], "give run folders"),
         (["nowhere"], "there is no folder nowhere"),
         (["runs", "--table", "single"], "none of these runs is one for the table single"),
+        (["runs", "--out", "runs"], "runs is a folder: give the name of a file"),
+        (["runs", "--out", "."], ". is a folder: give the name of a file"),
         (["runs", "--paper"], "nothing is published about toy"),
         (["runs", "--into", "page.md", "--format", "csv"], "--into fills a Markdown page"),
     ],
