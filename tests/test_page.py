@@ -269,6 +269,17 @@ def test_two_results_of_one_seed_are_a_mistake_and_not_a_mean(exported: Path, tm
         study([tmp_path])
 
 
+def test_of_one_run_with_two_versions_the_newer_is_shown_and_the_page_says_so(exported: Path, tmp_path: Path) -> None:
+    for name in ("new", "old"):
+        shutil.copytree(exported / "naive", tmp_path / name)
+    record = json.loads((tmp_path / "old" / "config.json").read_text())
+    record["versions"]["torch"] = "1.0"
+    (tmp_path / "old" / "config.json").write_text(json.dumps(record))
+    found = study([tmp_path])
+    assert [run.name for setting in found.settings for run in setting.runs] == ["new"]
+    assert story(found)[-1].startswith("new is shown, not old: the same run")
+
+
 def test_a_page_is_about_one_suite(exported: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         shutil.copytree(exported / "naive", tmp_path / name)

@@ -291,6 +291,64 @@ def test_a_run_beside_its_export_counts_once(tmp_path):
         read(tmp_path)
 
 
+def made(path: Path, **surroundings: Any) -> Path:
+    """The run, with a record of how it was made."""
+    record = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**record, **surroundings}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [({"holdfast": "0.9.0"}, {"holdfast": "0.10.0"}), ({"torch": "2.9.1"}, {"holdfast": "0.1.0", "torch": "2.9.0"})],
+)
+def test_of_one_run_with_two_versions_the_newer_counts_and_a_note_says_so(tmp_path, old, new):
+    made(a_run(tmp_path, "a", "naive", 0, [-1.0] * 3), versions=new)
+    made(a_run(tmp_path, "b", "naive", 0, [-2.0] * 3), versions=old)
+    made(a_run(tmp_path, "c", "naive", 0, [-3.0] * 3), versions={})
+    table = make("main", records(tmp_path))
+    (line,) = [line for line in table.lines if line.runs]
+    assert (line.runs, line.values["PandaPush"].value) == (("a",), -1.0)
+    note = "a is taken, not {}: the same run, made with older versions, or earlier on another device."
+    assert {note.format("c or b"), note.format("b or c")} & set(table.notes)
+    assert not [note for note in make("main", records(tmp_path / "a")).notes if "is taken" in note]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"hardware": {"accelerator": None}}, {"hardware": {"accelerator": "H200"}}),
+        ({"command": "holdfast run --device cuda --out b"}, {"command": "holdfast run --device cpu --out a"}),
+    ],
+)
+def test_of_one_run_on_two_devices_the_later_counts(tmp_path, old, new):
+    for name, how in (("a", new), ("b", old)):
+        made(a_run(tmp_path, name, "naive", 0, [-1.0 if name == "a" else -2.0] * 3), **how)
+    with pytest.raises(Mistake, match="a and b are one run made twice, and which is newer is not recorded"):
+        read(tmp_path)  # as of exports, which have no times
+    for name, time in (("a", 2.0), ("b", 1.0)):
+        (tmp_path / name / "events.jsonl").write_text(json.dumps({"time": time, "kind": "learn", "step": 0}) + "\n")
+    assert [(result.name, result.instead) for result in read(tmp_path)] == [("a", ("b",))]
+
+
+def test_two_results_of_a_run_that_was_made_the_same_way_are_refused(tmp_path):
+    for name in ("a", "b"):
+        path = a_run(tmp_path, name, "naive", 0, [-1.0 if name == "a" else -2.0] * 3)
+        made(path, versions={"torch": "2.9.0"}, command=f"holdfast run --device cpu --out {name}")
+    with pytest.raises(Mistake, match="a and b are one run with two results"):
+        read(tmp_path)
+
+
+def test_a_run_with_its_whole_matrix_played_is_no_other_result(tmp_path):
+    paths = [a_run(tmp_path, name, "naive", 0, RETURNS) for name in ("a", "b")]
+    record = json.loads((paths[1] / "matrix.json").read_text())
+    for name in ("returns", "successes", "lengths", "distinct_episodes"):
+        record[name][0][2] = record[name][2][2]  # the last task, before it was learned
+    record["carried"][1][0], record["single"] = 0, [0.0] * 3
+    (paths[1] / "matrix.json").write_text(json.dumps(record))
+    assert [result.name for result in read(tmp_path)] == ["a"]
+
+
 def test_links_to_runs_are_followed_and_to_themselves_are_not(tmp_path):
     a_run(tmp_path / "far", "one", "naive", 0, RETURNS)
     (tmp_path / "runs").mkdir()

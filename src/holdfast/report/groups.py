@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ import numpy as np
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.report.groups_labels import label, rank
+from holdfast.report.groups_made import Made
 from holdfast.runs.files import read_json
 from holdfast.runs.folder import RunFolder
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
 NEEDED = ("suite", "learner", "seed", "order")
 EXPERT = "expert.json"  # beside the runs, what experts/starts.py writes
+OLDER = "the same run, made with older versions, or earlier on another device"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Result:
     matrix: Matrix | None  # none unless every stage is evaluated
     folder: Path = Path()
     datasets: Mapping[str, str] = field(default_factory=dict)  # fingerprints, by task
+    made: Made = field(default_factory=Made)
+    instead: tuple[str, ...] = ()  # older ones of the same run, with other versions or on another device
 
     @property
     def has_weights(self) -> bool:
@@ -126,7 +130,8 @@ def _result(path: Path, name: str) -> Result:
     plan = record.get("config") if isinstance(record, Mapping) else None
     if not isinstance(plan, Mapping) or not set(NEEDED) <= set(plan) or "data_returns" not in record:
         raise Mistake(f"{path / 'config.json'} is not that of a run of holdfast: bring it back, or leave it out")
-    return Result(name, plan, record["data_returns"], _complete(folder, plan), path, record.get("datasets", {}))
+    data = record["data_returns"], _complete(folder, plan), path, record.get("datasets", {})
+    return Result(name, plan, *data, Made.of(folder))
 
 
 def _complete(folder: RunFolder, plan: Mapping[str, Any]) -> Matrix | None:
@@ -170,11 +175,33 @@ def _once(results: Sequence[Result]) -> list[Result]:
         twin = next((other for other in kept if _is_twin(other, result)), None)
         if twin is None:
             kept.append(result)
-        elif twin.matrix is None:
-            kept[kept.index(twin)] = result
-        elif result.matrix not in (None, twin.matrix):
-            raise Mistake(f"{twin.name} and {result.name} are one run with two results: leave one of them out")
+        else:
+            kept[kept.index(twin)] = _one_of(twin, result)
     return kept
+
+
+def _one_of(one: Result, other: Result) -> Result:
+    """The one with results, or of two that were made otherwise the newer, which then says so."""
+    if one.matrix is None or other.matrix is None:
+        return other if one.matrix is None else one
+    if one.made == other.made:
+        if _earned(one.matrix) != _earned(other.matrix):
+            raise Mistake(f"{one.name} and {other.name} are one run with two results: leave one of them out")
+        return one
+    older, newer = sorted((one, other), key=lambda result: (result.made.age, result.name))
+    if older.made.age == newer.made.age:
+        raise Mistake(
+            f"{one.name} and {other.name} are one run made twice, and which is newer is not recorded: "
+            "leave one of them out"
+        )
+    return replace(newer, instead=(*newer.instead, *older.instead, older.name))
+
+
+def _earned(matrix: Matrix) -> list[Any]:
+    """All that a table tells: not what was carried over, nor what was played before it was learned."""
+    cells = (matrix.returns, matrix.successes, matrix.distinct_episodes)
+    learned = [[row[: stage + 1] for stage, row in enumerate(rows)] for rows in cells]
+    return [learned, matrix.targets, matrix.copies, matrix.bytes]
 
 
 def _is_twin(one: Result, other: Result) -> bool:

@@ -1,7 +1,7 @@
 """The tables there are, as data: what runs amount to, and what the publication has in the same places."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, product
 from pathlib import Path
@@ -9,7 +9,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from holdfast.errors import Mistake
-from holdfast.report.groups import EXPERT, Group, Result, group, read
+from holdfast.report.groups import EXPERT, OLDER, Group, Result, group, read
 from holdfast.report.groups_labels import rank
 from holdfast.report.published import (
     SWEEP,
@@ -134,7 +134,14 @@ def make(kind: str, found: Records, paper: bool = False) -> Table:
     used = {column for line in lines for column in [*line.values, *line.published]}
     columns = [SEEDS, *DETAILS, *found.tasks, *SUMMARY]
     title = f"{found.suite}: {KINDS[kind].about}"
-    return Table(title, ("learner", *(name for name in columns if name in used)), tuple(lines), KINDS[kind].notes)
+    notes = (*KINDS[kind].notes, *_instead(found, {run for line in lines for run in line.runs}))
+    return Table(title, ("learner", *(name for name in columns if name in used)), tuple(lines), notes)
+
+
+def _instead(found: Records, shown: Container[str]) -> list[str]:
+    """Which runs stand for older ones."""
+    newer = [result for result in found.results if result.instead and result.name in shown]
+    return [f"{result.name} is taken, not {' or '.join(result.instead)}: {OLDER}." for result in newer]
 
 
 def _references(found: Records) -> list[Line]:

@@ -36,11 +36,17 @@ class Run:
     losses: Mapping[str, Curve]  # by task
     overlap: Mapping[tuple[str, str], float]  # share of one task's weights that another in its copy uses too
     has_weights: bool  # whether its policies can act here
+    instead: Sequence[str] = ()  # the folders of older ones of the same run
 
     @property
     def seed(self) -> int:
         """What its randomness began with."""
         return self.matrix.seed
+
+    @property
+    def name(self) -> str:
+        """Of its folder, wherever that is."""
+        return self.path.resolve().name
 
 
 @dataclass(frozen=True)
@@ -148,8 +154,8 @@ def _run(result: Result, matrix: Matrix) -> Run:
     exported = result.folder / "losses.json"
     curves = read_json(exported) if exported.exists() else losses(folder.events())
     certificates, overlap = folder.read_certificates(), _overlap(folder, matrix)
-    routes = folder.read_routes()
-    return Run(result.folder, folder.record, matrix, routes, certificates, curves, overlap, result.has_weights)
+    records = folder.record, matrix, folder.read_routes(), certificates, curves, overlap
+    return Run(result.folder, *records, result.has_weights, [Path(name).name for name in result.instead])
 
 
 def _overlap(folder: RunFolder, matrix: Matrix) -> dict[tuple[str, str], float]:

@@ -6,6 +6,7 @@ from holdfast.evaluation.certificates import changed
 from holdfast.report.figures.drawing import shown
 from holdfast.report.figures.front import Place, places
 from holdfast.report.figures.study import Run, Setting, Study
+from holdfast.report.groups import OLDER
 
 FEW = 6
 
@@ -98,9 +99,11 @@ def copies(setting: Setting) -> str:
 
 def what_is_missing(found: Study) -> list[str]:
     """Runs that are not shown."""
+    newer = [run for setting in found.settings for run in setting.runs if run.instead]
+    said = [f"{run.name} is shown, not {named(run.instead)}: {OLDER}." for run in newer]
     if not found.unfinished:
-        return []
-    return [f"Not shown, since not evaluated to its end: {named([str(path) for path in found.unfinished])}."]
+        return said
+    return [*said, f"Not shown, since not evaluated to its end: {named([str(path) for path in found.unfinished])}."]
 
 
 def certified(run: Run) -> str:
