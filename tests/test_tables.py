@@ -202,6 +202,53 @@ def test_a_table_of_the_paper_has_its_rows_and_no_others(tmp_path):
     assert "affinity-l tau=99" in [line.label for line in make("main", records(tmp_path)).lines]
 
 
+def with_settings(root: Path, name: str, learner: str, seed: int = 0, **settings: Any) -> Path:
+    return a_run(root, name, learner, seed, RETURNS, plan={"config": settings})
+
+
+def test_a_published_row_stands_beside_the_runs_that_differ_least_and_says_in_what(tmp_path):
+    for strength in (50.0, 1e4, 1e7):
+        with_settings(tmp_path, f"ewc-{strength:g}", "ewc", strength=strength)
+    for seed in (0, 1):  # none has the published 0.5, and of this one there are more
+        with_settings(tmp_path, f"si-10-{seed}", "si", seed, strength=10.0)
+    with_settings(tmp_path, "si-1", "si", strength=1.0)
+    for outside in ("private", "shared"):
+        with_settings(tmp_path, outside, "tsn-core", subnets={"outside": outside})
+    a_run(tmp_path, "replay", "tsn-replaykl", 0, RETURNS, threshold=0.5)
+    with_settings(tmp_path, "far", "affinity-l", routing={"threshold": 25.0}, subnets={"outside": "private"})
+    lines = make("main", records(tmp_path), paper=True).lines[1:]
+    assert len(lines) == len(tables()["panda3"]["main"])  # no row twice, and no row of ours without one
+    differs = {line.runs: line.differs for line in lines if line.runs}
+    said = {runs: [words for words in found if not words.startswith(SHARED)] for runs, found in differs.items()}
+    assert said == {
+        ("ewc-50",): [],
+        ("si-10-0", "si-10-1"): ["strength 10 (published: 0.5)"],
+        ("shared",): [],
+        ("replay",): ["routing.threshold 0.5 (published: 0.25)"],
+        ("far",): ["subnets.outside private (published: shared)"],
+    }
+    everything = make("main", records(tmp_path)).lines
+    assert sum(line.source == "ewc" for line in everything) == 1
+    assert len([line for line in everything if line.label.startswith("ewc")]) == 3
+
+
+SHARED = tuple(CONDITIONS["panda3"])  # conditions that no run of these tests has
+
+
+def test_a_published_row_stands_beside_runs_with_results_rather_than_without(tmp_path):
+    a_run(tmp_path, "begun", "ewc", 0, None, plan={"config": {"strength": 50.0}})
+    with_settings(tmp_path, "done", "ewc", strength=1e4)
+    assert [line.runs for line in make("main", records(tmp_path), paper=True).lines if line.runs] == [("done",)]
+
+
+def test_the_kept_runs_make_the_published_table_and_no_more():
+    lines = [line for line in make("main", records(KEPT), paper=True).lines if line.runs]
+    labels = {row["method"].split()[0]: row["method"] for row in tables()["panda3"]["main"]}
+    assert {line.label.split()[0]: line.source for line in lines} == labels
+    assert len(lines) == len(labels)
+    assert {"ewc strength=50", "si strength=0.5", "tsn-core subnets.outside=shared"} <= {line.label for line in lines}
+
+
 @pytest.mark.parametrize(("suite", "first", "second"), [("panda3", 3.505, 5.638), ("atari5", None, 86.1)])
 def test_a_published_run_stands_beside_the_seed_of_its_number(tmp_path, suite, first, second):
     for seed in (0, 1):
@@ -253,8 +300,8 @@ def test_every_way_to_differ_has_letters_of_its_own():
 
 
 def test_a_run_of_fewer_tasks_differs_from_the_published():
-    assert differences("panda3", {**CONDITIONS["panda3"], "order": TASKS}) == ()
-    (found,) = differences("panda3", {**CONDITIONS["panda3"], "order": TASKS[:2]})
+    assert differences("panda3", "naive", {**CONDITIONS["panda3"], "order": TASKS}) == ()
+    (found,) = differences("panda3", "naive", {**CONDITIONS["panda3"], "order": TASKS[:2]})
     assert found.startswith("tasks PandaReach, PandaPush (published: ")
 
 

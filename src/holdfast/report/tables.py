@@ -22,7 +22,17 @@ from holdfast.report.published import (
     tables,
     threshold_rows,
 )
-from holdfast.report.tables_lines import SEEDS, TASK, Entry, Line, data_lines, expert_line, run_lines, task_lines
+from holdfast.report.tables_lines import (
+    SEEDS,
+    TASK,
+    Entry,
+    Line,
+    data_lines,
+    differing,
+    expert_line,
+    run_lines,
+    task_lines,
+)
 from holdfast.runs.files import read_json
 
 METHOD = (
@@ -158,7 +168,8 @@ def _entries(kind: Kind, found: Records, paper: bool) -> list[Entry]:
         groups, seeds = [replace(one, results=(run,)) for one in groups for run in one.results], []
     rows = kind.rows(found.suite)
     beside = rows if paper or kind.alone else [*rows, *all_rows(found.suite)]
-    entries = [Entry(one, _row_for(one, beside), seeds, found.expert) for one in groups]
+    rivals = [(one, _row_for(one, beside)) for one in groups]
+    entries = [Entry(one, row if one is _nearest(row, rivals) else None, seeds, found.expert) for one, row in rivals]
     ours = [entry for entry in entries if entry.row is not None or not paper]
     missing = [row for row in rows if row not in [entry.row for entry in ours]]
     missed = [Entry(None, row, [row["run"]] if kind.alone else []) for row in missing]
@@ -169,3 +180,12 @@ def _row_for(found: Group, rows: Sequence[Row]) -> Row | None:
     """The published row for a group; where rows are of single runs, that of its seed's number."""
     own = [row for row in rows if row.get("run") in (None, found.results[0].plan["seed"])]
     return matching(own, found.learner, found.routing)
+
+
+def _nearest(row: Row | None, rivals: Sequence[tuple[Group, Row | None]]) -> Group:
+    """Of the groups that a published row is for, the one that differs least, and of several the one of most runs."""
+    return min((one for one, other in rivals if other == row), key=_distance)
+
+
+def _distance(found: Group) -> tuple[bool, int, int]:
+    return not found.matrices, len(differing(found)), -len(found.matrices)
