@@ -249,7 +249,13 @@ def test_a_run_that_is_not_evaluated_is_named_and_left_out(exported: Path, tmp_p
     shutil.copytree(exported, place)
     (place / "naive" / "matrix.json").unlink()
     report([place], tmp_path / "page.html")
-    assert f"not evaluated to its end: {place / 'naive'}." in Outline(tmp_path / "page.html").text
+    assert "not evaluated to its end: naive." in Outline(tmp_path / "page.html").text
+    assert str(tmp_path) not in (tmp_path / "page.html").read_text()  # where it was made is no one's business
+
+
+def test_a_run_in_this_very_folder_has_its_name(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(exported / "naive")
+    assert study([Path()]).settings[0].runs[0].name == "naive"
 
 
 def test_a_run_beside_its_export_counts_once_and_keeps_its_weights(runs: Path, exported: Path) -> None:

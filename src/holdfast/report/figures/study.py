@@ -90,7 +90,7 @@ class Study:
 
     suite: str
     settings: tuple[Setting, ...]
-    unfinished: tuple[Path, ...]  # runs without results to their end
+    unfinished: tuple[str, ...]  # the folders of runs without results to their end
 
     @property
     def tasks(self) -> list[str]:
@@ -134,7 +134,7 @@ def study(roots: Sequence[Path]) -> Study:
         raise Mistake(f"none of these runs has results to its end: holdfast evaluate {results[0].folder}")
     keys = _keys([found.label for found in groups])
     settings = tuple(_setting(key, found) for key, found in zip(keys, groups, strict=True))
-    unfinished = tuple(result.folder for result in results if result.matrix is None)
+    unfinished = tuple(result.folder.resolve().name for result in results if result.matrix is None)
     return Study(results[0].plan["suite"], settings, unfinished)
 
 

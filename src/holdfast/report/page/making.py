@@ -140,7 +140,7 @@ def _origin(run: Run) -> Html:
     record, matrix = run.record, run.matrix
     facts = {
         "command": record.get("command") or "from Python",
-        "folder": str(run.path),
+        "folder": run.name,
         "seed": str(run.seed),
         "preset and budget": f"{matrix.preset}, {matrix.budget}",
         "protocol": _said(matrix.protocol),
@@ -152,7 +152,7 @@ def _origin(run: Run) -> Html:
         "threads": str(record["threads"]),
     }
     rows = [[name, element("code", value) if name in ("command", "folder") else value] for name, value in facts.items()]
-    return more(run.path.name, "how it was made", table(["what", "value"], rows, f"How {run.path.name} was made"))
+    return more(run.name, "how it was made", table(["what", "value"], rows, f"How {run.name} was made"))
 
 
 def _said(record: Mapping[str, object]) -> str:

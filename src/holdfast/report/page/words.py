@@ -103,7 +103,7 @@ def what_is_missing(found: Study) -> list[str]:
     said = [f"{run.name} is shown, not {named(run.instead)}: {OLDER}." for run in newer]
     if not found.unfinished:
         return said
-    return [*said, f"Not shown, since not evaluated to its end: {named([str(path) for path in found.unfinished])}."]
+    return [*said, f"Not shown, since not evaluated to its end: {named(found.unfinished)}."]
 
 
 def certified(run: Run) -> str:
