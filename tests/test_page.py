@@ -29,10 +29,11 @@ from holdfast.report.figures.study import Study, study
 from holdfast.report.page import compose
 from holdfast.report.page.compose import report
 from holdfast.report.page.markup import Html, element, table
-from holdfast.report.page.words import overlap, story
+from holdfast.report.page.words import overlap, story, what_was_done
 from holdfast.report.videos import MOST, VIEWS, film
 from holdfast.runs.run import reopen, run
 from holdfast.suites import SUITES
+from tests.test_results import a_run
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
 HOSTILE = "<script>window.hit=1</script>\"'><img src=x onerror=window.hit=1>&amp;$x$"
@@ -284,6 +285,18 @@ def test_of_one_run_with_two_versions_the_newer_is_shown_and_the_page_says_so(ex
     found = study([tmp_path])
     assert [run.name for setting in found.settings for run in setting.runs] == ["new"]
     assert story(found)[-1].startswith("new is shown, not old: the same run")
+
+
+def test_no_intervals_are_said_to_be_missing_where_there_are_some(tmp_path: Path) -> None:
+    said = "One episode of one run says nothing about others, so no intervals"
+    for seed in (0, 1):  # twenty times the same episode, as under Atari's protocol `paper`
+        a_run(tmp_path, f"naive-{seed}", "naive", seed, [10.0 + seed] * 20, "atari5")
+    found = study([tmp_path])
+    assert (found.settings[0].summary.episodes, found.settings[0].summary.gap.interval is None) == (1, False)
+    assert said not in what_was_done(found)
+    assert said + " are given." in what_was_done(study([tmp_path / "naive-0"]))
+    a_run(tmp_path, "si", "si", 0, [10.0] * 20, "atari5")
+    assert said + " of si are given." in what_was_done(study([tmp_path]))
 
 
 def test_a_page_is_about_one_suite(exported: Path, tmp_path: Path) -> None:

@@ -38,8 +38,14 @@ def what_was_done(found: Study) -> str:
     learners = counted(len({setting.learner for setting in found.settings}), "learner")
     tasks = f"{counted(len(found.tasks), 'task')} of {found.suite} one after another: {named(found.tasks)}"
     played = f"After every task all tasks so far were played, at least {counted(fewest, 'distinct episode')} of each."
-    alike = " One episode says nothing about others, so no intervals are given." if fewest == 1 else ""
-    return f"{counted(len(runs), 'run')} of {learners} learned {tasks}. {played}{alike}"
+    return f"{counted(len(runs), 'run')} of {learners} learned {tasks}. {played}{_unsure(found)}"
+
+
+def _unsure(found: Study) -> str:
+    """Where no interval can be given."""
+    alone = [setting.label for setting in found.settings if setting.summary.gap.interval is None]
+    of = f" of {those(alone)}" if len(alone) < len(found.settings) else ""
+    return f" One episode of one run says nothing about others, so no intervals{of} are given." if alone else ""
 
 
 def what_was_forgotten(found: Study) -> list[str]:
