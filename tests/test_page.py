@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from io import BytesIO
 from itertools import pairwise
@@ -223,6 +223,44 @@ def test_unbeaten_is_what_no_other_beats_in_return_bytes_and_forgetting() -> Non
 
     places = [place(1, 9, 30, 0), place(2, 8, 10, 0), place(3, 8, 20, 0), place(4, 7, 5, 1), place(5, 7, 5, 2)]
     assert [found.number for found in front.best(places)] == [4, 2, 1]
+    other = replace(place(6, 0, 40, 3), tasks=frozenset("A"))  # beaten in all, were it of the same tasks
+    assert [found.number for found in front.best([*places, other])] == [4, 2, 1, 6]
+
+
+def test_learners_of_other_tasks_are_not_ranked_together_and_their_tasks_are_counted_as_they_are(
+    tmp_path: Path,
+) -> None:
+    a_run(tmp_path, "a", "naive", 0, [1.0, 2.0], "atari5")
+    a_run(tmp_path, "b", "si", 0, [1.0, 2.0], "atari5")
+    for name in ("naive", "ewc"):  # better, of fewer tasks
+        first_tasks(a_run(tmp_path, f"few-{name}", name, 0, [30.0, 40.0], "atari5"), 3)
+    found = study([tmp_path])
+    assert "4 runs of 3 learners learned 3 to 5 of 5 tasks of atari5 one after another: Breakout," in story(found)[0]
+    few, all_of_them = sorted(sentence for sentence in story(found) if "best mean" in sentence)
+    assert few.startswith("Of those that learned Breakout, Alien and Atlantis, the best mean in the end is that of ")
+    assert all_of_them.startswith("Of those that learned Breakout, Alien, Atlantis, Boxing and Centipede, the best")
+    assert "naive order=Breakout,Alien,Atlantis,Boxing,Centipede: NormAvg" in all_of_them
+    assert "naive order=Breakout,Alien,Atlantis: NormAvg" not in all_of_them
+    (together,) = [sentence for sentence in story(study([tmp_path / "a", tmp_path / "b"])) if "best mean" in sentence]
+    assert together.startswith("The best mean in the end is that of ")
+
+
+def first_tasks(path: Path, count: int) -> None:
+    """Makes a run one of its first tasks alone."""
+    config, matrix = (json.loads((path / f"{name}.json").read_text()) for name in ("config", "matrix"))
+    config["config"]["order"] = config["config"]["order"][:count]
+    for name in ("tasks", "targets"):
+        matrix[name] = matrix[name][:count]
+    for name in ("returns", "successes", "lengths", "distinct_episodes", "carried"):
+        matrix[name] = [row[:count] for row in matrix[name][:count]]
+    (path / "config.json").write_text(json.dumps(config))
+    (path / "matrix.json").write_text(json.dumps(matrix))
+
+
+def test_results_that_were_carried_over_are_not_said_to_be_played(runs: Path) -> None:
+    said = "its result was carried over"
+    assert said in what_was_done(study([runs / "tsn-core"]))
+    assert said not in what_was_done(study([runs / "naive"]))
 
 
 def test_intervals_that_have_a_number_in_common_leave_open_which_is_better() -> None:
