@@ -7,17 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.report.groups_labels import label, rank
 from holdfast.report.groups_made import Made
-from holdfast.runs.files import read_json
+from holdfast.report.groups_matrix import NEEDED, complete_matrix
 from holdfast.runs.folder import RunFolder
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
-NEEDED = ("suite", "learner", "seed", "order")
 EXPERT = "expert.json"  # beside the runs, what experts/starts.py writes
 OLDER = "the same run, made with older versions, or earlier on another device"
 
@@ -130,42 +127,8 @@ def _result(path: Path, name: str) -> Result:
     plan = record.get("config") if isinstance(record, Mapping) else None
     if not isinstance(plan, Mapping) or not set(NEEDED) <= set(plan) or "data_returns" not in record:
         raise Mistake(f"{path / 'config.json'} is not that of a run of holdfast: bring it back, or leave it out")
-    data = record["data_returns"], _complete(folder, plan), path, record.get("datasets", {})
+    data = record["data_returns"], complete_matrix(path, plan), path, record.get("datasets", {})
     return Result(name, plan, *data, Made.of(folder))
-
-
-def _complete(folder: RunFolder, plan: Mapping[str, Any]) -> Matrix | None:
-    """The matrix of a run, if every stage is evaluated."""
-    place = folder.path / "matrix.json"
-    if not place.exists():
-        return None
-    record = read_json(place)
-    try:
-        matrix = Matrix.from_json(record)
-        whole = _whole(matrix)
-    except (Mistake, TypeError, ValueError, AttributeError, KeyError, IndexError) as problem:
-        raise Mistake(f"{place} is damaged ({problem}): bring it back, or leave the run out") from problem
-    if [matrix.suite, matrix.learner, matrix.seed, matrix.tasks] != [plan[name] for name in NEEDED]:
-        raise Mistake(f"{place} is of another run than the config.json beside it: bring the right one back")
-    return matrix if whole else None
-
-
-def _whole(matrix: Matrix) -> bool:
-    """Whether every stage is evaluated; raises where a result is none."""
-    count = len(matrix.tasks)
-    for cells in (matrix.returns, matrix.successes, matrix.distinct_episodes):
-        if [len(row) for row in cells] != [count] * count or len(matrix.targets) != count:
-            raise ValueError("not as many results as tasks")
-    for stage in range(matrix.stages):
-        for task in range(stage + 1):
-            returns, successes = matrix.returns[stage][task], matrix.successes[stage][task]
-            if not returns or len(successes) != len(returns) or not np.isfinite(returns).all():
-                raise ValueError(f"no returns of {matrix.tasks[task]} after stage {stage}")
-            if len(returns) != len(matrix.returns[task][task]):
-                raise ValueError(f"not as many episodes of {matrix.tasks[task]} after stage {stage} as before")
-            if not 1 <= matrix.distinct_episodes[stage][task] <= len(returns):
-                raise ValueError("a count of episodes that cannot be")
-    return matrix.stages == count and matrix.bytes["total"] >= 0
 
 
 def _once(results: Sequence[Result]) -> list[Result]:
