@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from io import BytesIO
 from itertools import pairwise
@@ -29,10 +29,11 @@ from holdfast.report.figures.study import Study, study
 from holdfast.report.page import compose
 from holdfast.report.page.compose import report
 from holdfast.report.page.markup import Html, element, table
-from holdfast.report.page.words import overlap, story
+from holdfast.report.page.words import overlap, story, what_was_done
 from holdfast.report.videos import MOST, VIEWS, film
 from holdfast.runs.run import reopen, run
 from holdfast.suites import SUITES
+from tests.test_results import a_run
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
 HOSTILE = "<script>window.hit=1</script>\"'><img src=x onerror=window.hit=1>&amp;$x$"
@@ -222,6 +223,44 @@ def test_unbeaten_is_what_no_other_beats_in_return_bytes_and_forgetting() -> Non
 
     places = [place(1, 9, 30, 0), place(2, 8, 10, 0), place(3, 8, 20, 0), place(4, 7, 5, 1), place(5, 7, 5, 2)]
     assert [found.number for found in front.best(places)] == [4, 2, 1]
+    other = replace(place(6, 0, 40, 3), tasks=frozenset("A"))  # beaten in all, were it of the same tasks
+    assert [found.number for found in front.best([*places, other])] == [4, 2, 1, 6]
+
+
+def test_learners_of_other_tasks_are_not_ranked_together_and_their_tasks_are_counted_as_they_are(
+    tmp_path: Path,
+) -> None:
+    a_run(tmp_path, "a", "naive", 0, [1.0, 2.0], "atari5")
+    a_run(tmp_path, "b", "si", 0, [1.0, 2.0], "atari5")
+    for name in ("naive", "ewc"):  # better, of fewer tasks
+        first_tasks(a_run(tmp_path, f"few-{name}", name, 0, [30.0, 40.0], "atari5"), 3)
+    found = study([tmp_path])
+    assert "4 runs of 3 learners learned 3 to 5 of 5 tasks of atari5 one after another: Breakout," in story(found)[0]
+    few, all_of_them = sorted(sentence for sentence in story(found) if "best mean" in sentence)
+    assert few.startswith("Of those that learned Breakout, Alien and Atlantis, the best mean in the end is that of ")
+    assert all_of_them.startswith("Of those that learned Breakout, Alien, Atlantis, Boxing and Centipede, the best")
+    assert "naive order=Breakout,Alien,Atlantis,Boxing,Centipede: NormAvg" in all_of_them
+    assert "naive order=Breakout,Alien,Atlantis: NormAvg" not in all_of_them
+    (together,) = [sentence for sentence in story(study([tmp_path / "a", tmp_path / "b"])) if "best mean" in sentence]
+    assert together.startswith("The best mean in the end is that of ")
+
+
+def first_tasks(path: Path, count: int) -> None:
+    """Makes a run one of its first tasks alone."""
+    config, matrix = (json.loads((path / f"{name}.json").read_text()) for name in ("config", "matrix"))
+    config["config"]["order"] = config["config"]["order"][:count]
+    for name in ("tasks", "targets"):
+        matrix[name] = matrix[name][:count]
+    for name in ("returns", "successes", "lengths", "distinct_episodes", "carried"):
+        matrix[name] = [row[:count] for row in matrix[name][:count]]
+    (path / "config.json").write_text(json.dumps(config))
+    (path / "matrix.json").write_text(json.dumps(matrix))
+
+
+def test_results_that_were_carried_over_are_not_said_to_be_played(runs: Path) -> None:
+    said = "its result was carried over"
+    assert said in what_was_done(study([runs / "tsn-core"]))
+    assert said not in what_was_done(study([runs / "naive"]))
 
 
 def test_intervals_that_have_a_number_in_common_leave_open_which_is_better() -> None:
@@ -249,14 +288,75 @@ def test_a_run_that_is_not_evaluated_is_named_and_left_out(exported: Path, tmp_p
     shutil.copytree(exported, place)
     (place / "naive" / "matrix.json").unlink()
     report([place], tmp_path / "page.html")
-    assert f"not evaluated to its end: {place / 'naive'}." in Outline(tmp_path / "page.html").text
+    assert "not evaluated to its end: naive." in Outline(tmp_path / "page.html").text
+    assert str(tmp_path) not in (tmp_path / "page.html").read_text()  # where it was made is no one's business
+
+
+def test_a_run_in_this_very_folder_has_its_name(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(exported / "naive")
+    assert study([Path()]).settings[0].runs[0].name == "naive"
+
+
+def test_a_run_beside_its_export_counts_once_and_keeps_its_weights(runs: Path, exported: Path) -> None:
+    for order in ([exported, runs], [runs, exported]):
+        both = study(order)
+        assert [[run.seed for run in setting.runs] for setting in both.settings] == [[0], [0], [0, 1], [0]]
+        assert all(run.has_weights for setting in both.settings for run in setting.runs)
+
+
+def test_two_results_of_one_seed_are_a_mistake_and_not_a_mean(exported: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(exported / "naive", tmp_path / name)
+    changed = json.loads((tmp_path / "two" / "matrix.json").read_text())
+    changed["returns"][-1][0][0] += 1.0
+    (tmp_path / "two" / "matrix.json").write_text(json.dumps(changed))
+    with pytest.raises(Mistake, match="one and two are one run with two results"):
+        study([tmp_path])
+
+
+def test_of_one_run_with_two_versions_the_newer_is_shown_and_the_page_says_so(exported: Path, tmp_path: Path) -> None:
+    for name in ("new", "old"):
+        shutil.copytree(exported / "naive", tmp_path / name)
+    record = json.loads((tmp_path / "old" / "config.json").read_text())
+    record["versions"]["torch"] = "1.0"
+    (tmp_path / "old" / "config.json").write_text(json.dumps(record))
+    found = study([tmp_path])
+    assert [run.name for setting in found.settings for run in setting.runs] == ["new"]
+    assert story(found)[-1].startswith("new is shown, not old: the same run")
+
+
+def test_no_intervals_are_said_to_be_missing_where_there_are_some(tmp_path: Path) -> None:
+    said = "One episode of one run says nothing about others, so no intervals"
+    for seed in (0, 1):  # twenty times the same episode, as under Atari's protocol `paper`
+        a_run(tmp_path, f"naive-{seed}", "naive", seed, [10.0 + seed] * 20, "atari5")
+    found = study([tmp_path])
+    assert (found.settings[0].summary.episodes, found.settings[0].summary.gap.interval is None) == (1, False)
+    assert said not in what_was_done(found)
+    assert said + " are given." in what_was_done(study([tmp_path / "naive-0"]))
+    a_run(tmp_path, "si", "si", 0, [10.0] * 20, "atari5")
+    assert said + " of si are given." in what_was_done(study([tmp_path]))
+
+
+def test_a_page_is_about_one_suite(exported: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(exported / "naive", tmp_path / name)
+    for path in (tmp_path / "two").glob("*.json"):
+        path.write_text(path.read_text().replace("toy-continuous", "toy"))
+    with pytest.raises(Mistake, match="holds runs of toy and toy-continuous: a page is about one suite"):
+        study([tmp_path])
+
+
+def test_runs_behind_a_link_are_on_the_page_as_they_are_in_the_table(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "linked").symlink_to(exported)
+    assert len(study([tmp_path]).settings) == 4
+    assert {path.name for path in export([tmp_path], tmp_path / "out")} == {path.name for path in exported.iterdir()}
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["report"], "a page is made of runs"),
-        (["report", "nowhere"], "nowhere holds no runs"),
+        (["report", "nowhere"], "there is no folder nowhere"),
         (["report", "nowhere", "--out", "."], ". is a folder: give the page a name"),
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from holdfast.cli import main
+from holdfast.cli import COMMANDS, main
 from holdfast.errors import Mistake
 from holdfast.evaluation.statistics import interquartile_mean
 from holdfast.report.export_rliable import rliable, scores
@@ -22,8 +22,9 @@ from holdfast.report.groups import group, read
 from holdfast.report.published import CONDITIONS, differences, tables
 from holdfast.report.results import TableCommand
 from holdfast.report.summary import summarise
-from holdfast.report.tables import KINDS, make, records
+from holdfast.report.tables import KINDS, Table, make, records
 from holdfast.report.tables_formats import FORMATS, comma_separated, latex, markdown
+from holdfast.report.tables_lines import Line
 from tests.test_results import GAMES, TASKS, a_run
 
 KEPT = Path(__file__).parent.parent / "results" / "panda3"
@@ -201,6 +202,53 @@ def test_a_table_of_the_paper_has_its_rows_and_no_others(tmp_path):
     assert "affinity-l tau=99" in [line.label for line in make("main", records(tmp_path)).lines]
 
 
+def with_settings(root: Path, name: str, learner: str, seed: int = 0, **settings: Any) -> Path:
+    return a_run(root, name, learner, seed, RETURNS, plan={"config": settings})
+
+
+def test_a_published_row_stands_beside_the_runs_that_differ_least_and_says_in_what(tmp_path):
+    for strength in (50.0, 1e4, 1e7):
+        with_settings(tmp_path, f"ewc-{strength:g}", "ewc", strength=strength)
+    for seed in (0, 1):  # none has the published 0.5, and of this one there are more
+        with_settings(tmp_path, f"si-10-{seed}", "si", seed, strength=10.0)
+    with_settings(tmp_path, "si-1", "si", strength=1.0)
+    for outside in ("private", "shared"):
+        with_settings(tmp_path, outside, "tsn-core", subnets={"outside": outside})
+    a_run(tmp_path, "replay", "tsn-replaykl", 0, RETURNS, threshold=0.5)
+    with_settings(tmp_path, "far", "affinity-l", routing={"threshold": 25.0}, subnets={"outside": "private"})
+    lines = make("main", records(tmp_path), paper=True).lines[1:]
+    assert len(lines) == len(tables()["panda3"]["main"])  # no row twice, and no row of ours without one
+    differs = {line.runs: line.differs for line in lines if line.runs}
+    said = {runs: [words for words in found if not words.startswith(SHARED)] for runs, found in differs.items()}
+    assert said == {
+        ("ewc-50",): [],
+        ("si-10-0", "si-10-1"): ["strength 10 (published: 0.5)"],
+        ("shared",): [],
+        ("replay",): ["routing.threshold 0.5 (published: 0.25)"],
+        ("far",): ["subnets.outside private (published: shared)"],
+    }
+    everything = make("main", records(tmp_path)).lines
+    assert sum(line.source == "ewc" for line in everything) == 1
+    assert len([line for line in everything if line.label.startswith("ewc")]) == 3
+
+
+SHARED = tuple(CONDITIONS["panda3"])  # conditions that no run of these tests has
+
+
+def test_a_published_row_stands_beside_runs_with_results_rather_than_without(tmp_path):
+    a_run(tmp_path, "begun", "ewc", 0, None, plan={"config": {"strength": 50.0}})
+    with_settings(tmp_path, "done", "ewc", strength=1e4)
+    assert [line.runs for line in make("main", records(tmp_path), paper=True).lines if line.runs] == [("done",)]
+
+
+def test_the_kept_runs_make_the_published_table_and_no_more():
+    lines = [line for line in make("main", records(KEPT), paper=True).lines if line.runs]
+    labels = {row["method"].split()[0]: row["method"] for row in tables()["panda3"]["main"]}
+    assert {line.label.split()[0]: line.source for line in lines} == labels
+    assert len(lines) == len(labels)
+    assert {"ewc strength=50", "si strength=0.5", "tsn-core subnets.outside=shared"} <= {line.label for line in lines}
+
+
 @pytest.mark.parametrize(("suite", "first", "second"), [("panda3", 3.505, 5.638), ("atari5", None, 86.1)])
 def test_a_published_run_stands_beside_the_seed_of_its_number(tmp_path, suite, first, second):
     for seed in (0, 1):
@@ -244,9 +292,16 @@ def test_a_published_number_beside_other_conditions_says_in_what_they_differ(tmp
     assert "(a) these runs differ from the published: protocol.name noop (published: paper); data expert-100" in text
 
 
+def test_every_way_to_differ_has_letters_of_its_own():
+    lines = tuple(Line(str(number), {}, differs=(str(number),)) for number in range(26 + 26 * 26 + 1))
+    marks = list(Table("", (), lines, ()).marks.values())
+    assert [marks[place] for place in (0, 25, 26, 27, 701, 702)] == ["a", "z", "aa", "ab", "zz", "aaa"]
+    assert len(set(marks)) == len(lines)
+
+
 def test_a_run_of_fewer_tasks_differs_from_the_published():
-    assert differences("panda3", {**CONDITIONS["panda3"], "order": TASKS}) == ()
-    (found,) = differences("panda3", {**CONDITIONS["panda3"], "order": TASKS[:2]})
+    assert differences("panda3", "naive", {**CONDITIONS["panda3"], "order": TASKS}) == ()
+    (found,) = differences("panda3", "naive", {**CONDITIONS["panda3"], "order": TASKS[:2]})
     assert found.startswith("tasks PandaReach, PandaPush (published: ")
 
 
@@ -281,6 +336,64 @@ def test_a_run_beside_its_export_counts_once(tmp_path):
     a_run(tmp_path, "results/one", "naive", 0, [-9.0] * 3)
     with pytest.raises(Mistake, match="results/one and runs/one are one run with two results"):
         read(tmp_path)
+
+
+def made(path: Path, **surroundings: Any) -> Path:
+    """The run, with a record of how it was made."""
+    record = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**record, **surroundings}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [({"holdfast": "0.9.0"}, {"holdfast": "0.10.0"}), ({"torch": "2.9.1"}, {"holdfast": "0.1.0", "torch": "2.9.0"})],
+)
+def test_of_one_run_with_two_versions_the_newer_counts_and_a_note_says_so(tmp_path, old, new):
+    made(a_run(tmp_path, "a", "naive", 0, [-1.0] * 3), versions=new)
+    made(a_run(tmp_path, "b", "naive", 0, [-2.0] * 3), versions=old)
+    made(a_run(tmp_path, "c", "naive", 0, [-3.0] * 3), versions={})
+    table = make("main", records(tmp_path))
+    (line,) = [line for line in table.lines if line.runs]
+    assert (line.runs, line.values["PandaPush"].value) == (("a",), -1.0)
+    note = "a is taken, not {}: the same run, made with older versions, or earlier on another device."
+    assert {note.format("c or b"), note.format("b or c")} & set(table.notes)
+    assert not [note for note in make("main", records(tmp_path / "a")).notes if "is taken" in note]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"hardware": {"accelerator": None}}, {"hardware": {"accelerator": "H200"}}),
+        ({"command": "holdfast run --device cuda --out b"}, {"command": "holdfast run --device cpu --out a"}),
+    ],
+)
+def test_of_one_run_on_two_devices_the_later_counts(tmp_path, old, new):
+    for name, how in (("a", new), ("b", old)):
+        made(a_run(tmp_path, name, "naive", 0, [-1.0 if name == "a" else -2.0] * 3), **how)
+    with pytest.raises(Mistake, match="a and b are one run made twice, and which is newer is not recorded"):
+        read(tmp_path)  # as of exports, which have no times
+    for name, time in (("a", 2.0), ("b", 1.0)):
+        (tmp_path / name / "events.jsonl").write_text(json.dumps({"time": time, "kind": "learn", "step": 0}) + "\n")
+    assert [(result.name, result.instead) for result in read(tmp_path)] == [("a", ("b",))]
+
+
+def test_two_results_of_a_run_that_was_made_the_same_way_are_refused(tmp_path):
+    for name in ("a", "b"):
+        path = a_run(tmp_path, name, "naive", 0, [-1.0 if name == "a" else -2.0] * 3)
+        made(path, versions={"torch": "2.9.0"}, command=f"holdfast run --device cpu --out {name}")
+    with pytest.raises(Mistake, match="a and b are one run with two results"):
+        read(tmp_path)
+
+
+def test_a_run_with_its_whole_matrix_played_is_no_other_result(tmp_path):
+    paths = [a_run(tmp_path, name, "naive", 0, RETURNS) for name in ("a", "b")]
+    record = json.loads((paths[1] / "matrix.json").read_text())
+    for name in ("returns", "successes", "lengths", "distinct_episodes"):
+        record[name][0][2] = record[name][2][2]  # the last task, before it was learned
+    record["carried"][1][0], record["single"] = 0, [0.0] * 3
+    (paths[1] / "matrix.json").write_text(json.dumps(record))
+    assert [result.name for result in read(tmp_path)] == ["a"]
 
 
 def test_links_to_runs_are_followed_and_to_themselves_are_not(tmp_path):
@@ -452,7 +565,7 @@ def test_a_damaged_run_folder_is_a_mistake_that_names_it(tmp_path, capsys, name,
     said = capsys.readouterr().err
     assert end.value.code == 2
     assert sentence in said
-    assert str(path) in said
+    assert said.count(str(path)) == 1
     assert len(said.splitlines()) == 1
 
 
@@ -462,6 +575,24 @@ def test_an_expert_that_is_damaged_is_a_mistake(tmp_path, record):
     (tmp_path / "expert.json").write_text(json.dumps(record))
     with pytest.raises(Mistake, match="writes: make it again, or delete it"):
         records(tmp_path)
+
+
+def test_a_reader_who_has_seen_enough_is_no_error(tmp_path):
+    a_run(tmp_path, "one", "naive", 0, RETURNS)
+    code = "from holdfast.cli import main; import sys; main(sys.argv[1:])"
+    words = [sys.executable, "-c", code, "table", str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writing:
+        writing.stdout.close()  # before anything is written
+        assert (writing.stderr.read(), writing.wait()) == (b"", 141)
+
+
+def test_another_pipe_that_breaks_is_not_hidden(monkeypatch):
+    def broken(_: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setitem(COMMANDS, "table", broken)
+    with pytest.raises(BrokenPipeError):
+        main(["table"])
 
 
 def test_a_matrix_of_another_run_is_a_mistake(tmp_path):
@@ -478,6 +609,8 @@ def test_a_matrix_of_another_run_is_a_mistake(tmp_path):
         ([], "give run folders"),
         (["nowhere"], "there is no folder nowhere"),
         (["runs", "--table", "single"], "none of these runs is one for the table single"),
+        (["runs", "--out", "runs"], "runs is a folder: give the name of a file"),
+        (["runs", "--out", "."], ". is a folder: give the name of a file"),
         (["runs", "--paper"], "nothing is published about toy"),
         (["runs", "--into", "page.md", "--format", "csv"], "--into fills a Markdown page"),
     ],

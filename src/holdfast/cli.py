@@ -1,5 +1,6 @@
 """The command line: names in, run folders out."""
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from select import POLLERR, poll
 from typing import Annotated, Literal
 
 import tyro
@@ -268,8 +270,18 @@ AGAIN = {  # what to do after an interrupt, where the command does not simply go
 }
 
 
+def _unread() -> bool:
+    """Whether no one reads what is printed, as when `head` has seen enough; what is left is then thrown away."""
+    place, watch = sys.stdout.fileno(), poll()
+    watch.register(place, 0)  # errors are told unasked
+    left = any(event & POLLERR for _, event in watch.poll(0))
+    if left:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), place)
+    return left
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs a command; a user's mistake is one sentence and exit code 2."""
+    """Runs a command; a user's mistake is one sentence and exit code 2, and a reader who left is none."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help"):
         print(USAGE)
@@ -278,6 +290,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if words[0] not in COMMANDS:
             raise Mistake(f"there is no command {words[0]!r}; there are {', '.join(COMMANDS)}")
         COMMANDS[words[0]](words[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _unread():  # but another pipe broke
+            raise
+        raise SystemExit(141) from None  # as a shell says of who dies of it
     except Mistake as mistake:
         print(f"holdfast: {mistake}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import Mistake
+from holdfast.report.groups import runs_under
 from holdfast.runs.files import write_bytes
 from holdfast.runs.folder import RunFolder
 
@@ -18,7 +19,7 @@ POINTS = 100  # of a task's loss curve, at most
 
 def export(runs: Sequence[Path], out: Path) -> list[Path]:
     """Copies the records of these runs, and of all runs under these folders, and returns where to."""
-    found = {path: out / name for root in runs for name, path in _runs(root)}
+    found = {path: out / name for root in runs for path, name in _runs(root)}
     places = list(found.values())
     if twice := next((place for place in places if places.count(place) > 1), None):
         raise Mistake(f"two runs would both become {twice}: give the folder above them")
@@ -31,11 +32,8 @@ def export(runs: Sequence[Path], out: Path) -> list[Path]:
     return places
 
 
-def _runs(root: Path) -> list[tuple[str, Path]]:
-    """The runs of a folder and what each is called: itself, or those under it by their way there."""
-    if (root / "config.json").exists():
-        return [(root.resolve().name, root)]
-    found = [(str(path.parent.relative_to(root)), path.parent) for path in sorted(root.rglob("config.json"))]
+def _runs(root: Path) -> list[tuple[Path, str]]:
+    found = runs_under(root)
     if not found:
         raise Mistake(f"{root} holds no runs")
     return found

@@ -3,20 +3,20 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.report.groups_labels import label, rank
+from holdfast.report.groups_made import Made
+from holdfast.report.groups_matrix import NEEDED, complete_matrix
 from holdfast.runs.folder import RunFolder, flattened
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
-NEEDED = ("suite", "learner", "seed", "order")
 EXPERT = "expert.json"  # beside the runs, what experts/starts.py writes
+OLDER = "the same run, made with older versions, or earlier on another device"
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,13 @@ class Result:
     matrix: Matrix | None  # none unless every stage is evaluated
     folder: Path = Path()
     datasets: Mapping[str, str] = field(default_factory=dict)  # fingerprints, by task
+    made: Made = field(default_factory=Made)
+    instead: tuple[str, ...] = ()  # older ones of the same run, with other versions or on another device
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether its policies can act here."""
+        return (self.folder / "weights" / "index.json").exists()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -65,9 +72,14 @@ class Group:
         return [result.matrix for result in self.results if result.matrix]
 
 
-def read(*roots: Path, suite: str | None = None) -> list[Result]:
-    """Every run of a suite in these folders and under them, each once, whatever the order of the folders."""
-    runs = sorted((run for root in roots for run in _runs(root)), key=lambda run: (-len(run[1]), run[1], str(run[0])))
+def read(*roots: Path, suite: str | None = None, several: str = "choose one with --suite") -> list[Result]:
+    """Every run of a suite in these folders and under them, each once, whatever the order of the folders.
+
+    `several` is what to do where there are runs of several suites, and none is chosen.
+    """
+    runs = sorted(
+        (run for root in roots for run in runs_under(root)), key=lambda run: (-len(run[1]), run[1], str(run[0]))
+    )
     paths = {path.resolve(): (path, name) for path, name in runs}  # of several names the shortest
     names = [name for _, name in paths.values()]
     found = [_result(path, name if names.count(name) == 1 else str(path)) for path, name in paths.values()]
@@ -76,14 +88,15 @@ def read(*roots: Path, suite: str | None = None) -> list[Result]:
         raise Mistake(f"{where} holds no runs")
     suites = sorted({result.plan["suite"] for result in found})
     if suite is None and len(suites) > 1:
-        raise Mistake(f"{where} holds runs of {' and '.join(suites)}: choose one with --suite")
+        raise Mistake(f"{where} holds runs of {' and '.join(suites)}: {several}")
     own = [result for result in found if result.plan["suite"] == (suite or suites[0])]
     if not own:
         raise Mistake(f"{where} holds no run of {suite}, only of {' and '.join(suites)}")
-    return _once(sorted(own, key=lambda result: result.name))
+    fullest = sorted(own, key=lambda result: (not result.has_weights, result.name))  # of copies the first is kept
+    return sorted(_once(fullest), key=lambda result: result.name)
 
 
-def _runs(root: Path) -> list[tuple[Path, str]]:
+def runs_under(root: Path) -> list[tuple[Path, str]]:
     """The runs of a folder and what each is called: itself, or those under it by their way there."""
     if root.name == EXPERT:  # it stands among the runs, and so among runs/*
         return []
@@ -114,40 +127,8 @@ def _result(path: Path, name: str) -> Result:
     plan = record.get("config") if isinstance(record, Mapping) else None
     if not isinstance(plan, Mapping) or not set(NEEDED) <= set(plan) or "data_returns" not in record:
         raise Mistake(f"{path / 'config.json'} is not that of a run of holdfast: bring it back, or leave it out")
-    return Result(name, plan, record["data_returns"], _complete(folder, plan), path, record.get("datasets", {}))
-
-
-def _complete(folder: RunFolder, plan: Mapping[str, Any]) -> Matrix | None:
-    """The matrix of a run, if every stage is evaluated."""
-    place = folder.path / "matrix.json"
-    try:
-        matrix = folder.read_matrix()
-        if matrix is None:
-            return None
-        whole = _whole(matrix)
-    except (Mistake, TypeError, ValueError, AttributeError, KeyError, IndexError) as problem:
-        raise Mistake(f"{place} is damaged ({problem}): bring it back, or leave the run out") from problem
-    if [matrix.suite, matrix.learner, matrix.seed, matrix.tasks] != [plan[name] for name in NEEDED]:
-        raise Mistake(f"{place} is of another run than the config.json beside it: bring the right one back")
-    return matrix if whole else None
-
-
-def _whole(matrix: Matrix) -> bool:
-    """Whether every stage is evaluated; raises where a result is none."""
-    count = len(matrix.tasks)
-    for cells in (matrix.returns, matrix.successes, matrix.distinct_episodes):
-        if [len(row) for row in cells] != [count] * count or len(matrix.targets) != count:
-            raise ValueError("not as many results as tasks")
-    for stage in range(matrix.stages):
-        for task in range(stage + 1):
-            returns, successes = matrix.returns[stage][task], matrix.successes[stage][task]
-            if not returns or len(successes) != len(returns) or not np.isfinite(returns).all():
-                raise ValueError(f"no returns of {matrix.tasks[task]} after stage {stage}")
-            if len(returns) != len(matrix.returns[task][task]):
-                raise ValueError(f"not as many episodes of {matrix.tasks[task]} after stage {stage} as before")
-            if not 1 <= matrix.distinct_episodes[stage][task] <= len(returns):
-                raise ValueError("a count of episodes that cannot be")
-    return matrix.stages == count and matrix.bytes["total"] >= 0
+    data = record["data_returns"], complete_matrix(path, plan), path, record.get("datasets", {})
+    return Result(name, plan, *data, Made.of(folder))
 
 
 def _once(results: Sequence[Result]) -> list[Result]:
@@ -157,11 +138,33 @@ def _once(results: Sequence[Result]) -> list[Result]:
         twin = next((other for other in kept if _is_twin(other, result)), None)
         if twin is None:
             kept.append(result)
-        elif twin.matrix is None:
-            kept[kept.index(twin)] = result
-        elif result.matrix not in (None, twin.matrix):
-            raise Mistake(f"{twin.name} and {result.name} are one run with two results: leave one of them out")
+        else:
+            kept[kept.index(twin)] = _one_of(twin, result)
     return kept
+
+
+def _one_of(one: Result, other: Result) -> Result:
+    """The one with results, or of two that were made otherwise the newer, which then says so."""
+    if one.matrix is None or other.matrix is None:
+        return other if one.matrix is None else one
+    if one.made == other.made:
+        if _earned(one.matrix) != _earned(other.matrix):
+            raise Mistake(f"{one.name} and {other.name} are one run with two results: leave one of them out")
+        return one
+    older, newer = sorted((one, other), key=lambda result: (result.made.age, result.name))
+    if older.made.age == newer.made.age:
+        raise Mistake(
+            f"{one.name} and {other.name} are one run made twice, and which is newer is not recorded: "
+            "leave one of them out"
+        )
+    return replace(newer, instead=(*newer.instead, *older.instead, older.name))
+
+
+def _earned(matrix: Matrix) -> list[Any]:
+    """All that a table tells: not what was carried over, nor what was played before it was learned."""
+    cells = (matrix.returns, matrix.successes, matrix.distinct_episodes)
+    learned = [[row[: stage + 1] for stage, row in enumerate(rows)] for rows in cells]
+    return [learned, matrix.targets, matrix.copies, matrix.bytes]
 
 
 def _is_twin(one: Result, other: Result) -> bool:

@@ -10,6 +10,7 @@ Row = Mapping[str, Any]  # method, run where there are several, and numbers by t
 SWEEP = "best sweep"  # by task, the best return of several targets, where the publication has it
 SETTINGS = {"tau": "threshold", "alpha": "alpha"}  # as the publication calls them: as a run's config does
 LIKE = {"atari5": {"protocol": ("paper",), "data": (None, "expert-10", "minari"), "transitions": (None,)}}
+REPLAY = {"tsn-replaykl:routing.threshold": 0.25}
 CONDITIONS: Mapping[str, Mapping[str, Any]] = {  # under which the published runs were made, as a plan would say it
     "atari5": {"protocol.name": "paper", "data": "minari", "transitions": None, "fit.steps": 20_000},
     "panda3": {
@@ -18,6 +19,10 @@ CONDITIONS: Mapping[str, Mapping[str, Any]] = {  # under which the published run
         "transitions": 1_000_000,
         "fit.steps": 1_000_000,
     },
+}
+CHOSEN: Mapping[str, Mapping[str, Any]] = {  # settings of the published learners that runs here may have otherwise
+    "atari5": {"ewc:strength": 50.0, "si:strength": 1.0, **REPLAY, "subnets.outside": "frozen"},
+    "panda3": {"ewc:strength": 50.0, "si:strength": 0.5, **REPLAY, "subnets.outside": "shared"},  # which is the leak
 }
 
 
@@ -89,13 +94,15 @@ def published(plan: Mapping[str, Any]) -> Row | None:
     return matching(all_rows(suite), plan["learner"], plan.get("config", {}).get("routing", {}))
 
 
-def differences(suite: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """In what a run with these flat settings differs from the published ones: data, budget and protocol."""
-    return tuple(_differences(suite, settings))
+def differences(suite: str, learner: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """In what runs with these flat settings differ from the published: in data, budget, protocol, or the learner."""
+    return tuple(_differences(suite, learner, settings))
 
 
-def _differences(suite: str, settings: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in CONDITIONS.get(suite, {}).items():
+def _differences(suite: str, learner: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    chosen = {name.removeprefix(f"{learner}:"): value for name, value in CHOSEN.get(suite, {}).items()}
+    own = {name: value for name, value in chosen.items() if name in settings}  # those of other learners are in none
+    for name, value in {**CONDITIONS.get(suite, {}), **own}.items():
         if settings.get(name) != value:
             yield f"{name} {_said(name, settings.get(name))} (published: {_said(name, value)})"
     if _other_order(suite, settings):
@@ -110,4 +117,4 @@ def _other_order(suite: str, settings: Mapping[str, Any]) -> bool:
 def _said(name: str, value: Any) -> str:
     if value is None:
         return "all" if name == "transitions" else "the suite's own"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,13 +1,15 @@
 """The tables there are, as data: what runs amount to, and what the publication has in the same places."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, product
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 from holdfast.errors import Mistake
-from holdfast.report.groups import EXPERT, Group, Result, group, read
+from holdfast.report.groups import EXPERT, OLDER, Group, Result, group, read
 from holdfast.report.groups_labels import rank
 from holdfast.report.published import (
     SWEEP,
@@ -20,7 +22,17 @@ from holdfast.report.published import (
     tables,
     threshold_rows,
 )
-from holdfast.report.tables_lines import SEEDS, TASK, Entry, Line, data_lines, expert_line, run_lines, task_lines
+from holdfast.report.tables_lines import (
+    SEEDS,
+    TASK,
+    Entry,
+    Line,
+    data_lines,
+    differing,
+    expert_line,
+    run_lines,
+    task_lines,
+)
 from holdfast.runs.files import read_json
 
 METHOD = (
@@ -45,9 +57,10 @@ class Table:
 
     @property
     def marks(self) -> dict[tuple[str, ...], str]:
-        """A letter for each way in which runs differ from the published ones."""
+        """Letters for each way in which runs differ from the published ones: a to z, then aa, ab and so on."""
         ways = dict.fromkeys(line.differs for line in self.lines if line.differs)
-        return {way: chr(ord("a") + number) for number, way in enumerate(ways)}
+        marks = ("".join(letters) for length in count(1) for letters in product(ascii_lowercase, repeat=length))
+        return dict(zip(ways, marks, strict=False))
 
 
 @dataclass(frozen=True)
@@ -131,7 +144,14 @@ def make(kind: str, found: Records, paper: bool = False) -> Table:
     used = {column for line in lines for column in [*line.values, *line.published]}
     columns = [SEEDS, *DETAILS, *found.tasks, *SUMMARY]
     title = f"{found.suite}: {KINDS[kind].about}"
-    return Table(title, ("learner", *(name for name in columns if name in used)), tuple(lines), KINDS[kind].notes)
+    notes = (*KINDS[kind].notes, *_instead(found, {run for line in lines for run in line.runs}))
+    return Table(title, ("learner", *(name for name in columns if name in used)), tuple(lines), notes)
+
+
+def _instead(found: Records, shown: Container[str]) -> list[str]:
+    """Which runs stand for older ones."""
+    newer = [result for result in found.results if result.instead and result.name in shown]
+    return [f"{result.name} is taken, not {' or '.join(result.instead)}: {OLDER}." for result in newer]
 
 
 def _references(found: Records) -> list[Line]:
@@ -148,7 +168,8 @@ def _entries(kind: Kind, found: Records, paper: bool) -> list[Entry]:
         groups, seeds = [replace(one, results=(run,)) for one in groups for run in one.results], []
     rows = kind.rows(found.suite)
     beside = rows if paper or kind.alone else [*rows, *all_rows(found.suite)]
-    entries = [Entry(one, _row_for(one, beside), seeds, found.expert) for one in groups]
+    rivals = [(one, _row_for(one, beside)) for one in groups]
+    entries = [Entry(one, row if one is _nearest(row, rivals) else None, seeds, found.expert) for one, row in rivals]
     ours = [entry for entry in entries if entry.row is not None or not paper]
     missing = [row for row in rows if row not in [entry.row for entry in ours]]
     missed = [Entry(None, row, [row["run"]] if kind.alone else []) for row in missing]
@@ -159,3 +180,12 @@ def _row_for(found: Group, rows: Sequence[Row]) -> Row | None:
     """The published row for a group; where rows are of single runs, that of its seed's number."""
     own = [row for row in rows if row.get("run") in (None, found.results[0].plan["seed"])]
     return matching(own, found.learner, found.routing)
+
+
+def _nearest(row: Row | None, rivals: Sequence[tuple[Group, Row | None]]) -> Group:
+    """Of the groups that a published row is for, the one that differs least, and of several the one of most runs."""
+    return min((one for one, other in rivals if other == row), key=_distance)
+
+
+def _distance(found: Group) -> tuple[bool, int, int]:
+    return not found.matrices, len(differing(found)), -len(found.matrices)

@@ -61,10 +61,15 @@ class Entry:
     def line(self, values: Mapping[str, Value], published: Mapping[str, float], **more: Any) -> Line:
         """With what all lines of an entry share."""
         found = self.group
-        differs = differences(found.results[0].plan["suite"], found.settings) if found and published else ()
+        differs = differing(found) if found and published else ()
         source = self.row["method"] if self.row and published else ""
         runs = tuple(result.name for result in found.results) if found else ()
         return Line(self.label, values, more.get("rates", {}), published, source, differs, runs, self.summary is None)
+
+
+def differing(found: Group) -> tuple[str, ...]:
+    """In what a group differs from the published runs of its learner."""
+    return differences(found.results[0].plan["suite"], found.learner, found.settings)
 
 
 def run_lines(entry: Entry) -> list[Line]:

@@ -22,6 +22,8 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replaces a file as a whole; whatever goes wrong, the file that was there stays."""
+    if path.is_dir():
+        raise Mistake(f"{path} is a folder: give the name of a file")
     aside = path.with_name(f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -33,11 +33,16 @@ class Place:
     worth: Estimate
     size: float  # bytes
     forgotten: float
+    tasks: frozenset[str] = frozenset()  # means over others do not compare
 
     def beaten_by(self, other: "Place") -> bool:
-        """Whether another is at least as good in all three, and better in one."""
+        """Whether another of the same tasks is at least as good in all three, and better in one."""
         ours, theirs = self._measures, other._measures
-        return ours != theirs and all(their <= our for our, their in zip(ours, theirs, strict=True))
+        return (
+            self.tasks == other.tasks
+            and ours != theirs
+            and all(their <= our for our, their in zip(ours, theirs, strict=True))
+        )
 
     @property
     def _measures(self) -> tuple[float, float, float]:
@@ -55,6 +60,7 @@ def places(found: Study) -> list[Place]:
             summary.normalised if normed and summary.normalised else _turned(summary.gap),
             summary.bytes,
             max(summary.forgotten, 0.0),
+            frozenset(setting.tasks),
         )
         for at, (setting, summary) in enumerate(rows)
     ]

@@ -35,6 +35,8 @@ class Run:
     certificates: Sequence[Certificate]
     losses: Mapping[str, Curve]  # by task
     overlap: Mapping[tuple[str, str], float]  # share of one task's weights that another in its copy uses too
+    has_weights: bool  # whether its policies can act here
+    instead: Sequence[str] = ()  # the folders of older ones of the same run
 
     @property
     def seed(self) -> int:
@@ -42,9 +44,9 @@ class Run:
         return self.matrix.seed
 
     @property
-    def has_weights(self) -> bool:
-        """Whether its policies can act here."""
-        return (self.path / "weights" / "index.json").exists()
+    def name(self) -> str:
+        """Of its folder, wherever that is."""
+        return self.path.resolve().name
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Study:
 
     suite: str
     settings: tuple[Setting, ...]
-    unfinished: tuple[Path, ...]  # runs without results to their end
+    unfinished: tuple[str, ...]  # the folders of runs without results to their end
 
     @property
     def tasks(self) -> list[str]:
@@ -126,24 +128,14 @@ class Study:
 
 def study(roots: Sequence[Path]) -> Study:
     """All runs in and under these folders."""
-    paths = list(dict.fromkeys(path for root in roots for path in _runs(root)))
-    results = {path: read(path)[0] for path in paths}
-    suites = sorted({str(result.plan["suite"]) for result in results.values()})
-    if len(suites) > 1:
-        raise Mistake(f"these are runs of {' and '.join(suites)}: a page is about one suite")
-    groups = [found for found in group(list(results.values())) if found.matrices]
+    results = read(*roots, several="a page is about one suite")
+    groups = [found for found in group(results) if found.matrices]
     if not groups:
-        raise Mistake(f"none of these runs has results to its end: holdfast evaluate {paths[0]}")
+        raise Mistake(f"none of these runs has results to its end: holdfast evaluate {results[0].folder}")
     keys = _keys([found.label for found in groups])
-    settings = tuple(_setting(key, found, results) for key, found in zip(keys, groups, strict=True))
-    return Study(suites[0], settings, tuple(path for path, result in results.items() if result.matrix is None))
-
-
-def _runs(root: Path) -> list[Path]:
-    found = [path.parent for path in sorted(root.rglob("config.json"))]
-    if not found:
-        raise Mistake(f"{root} holds no runs")
-    return found
+    settings = tuple(_setting(key, found) for key, found in zip(keys, groups, strict=True))
+    unfinished = tuple(result.folder.resolve().name for result in results if result.matrix is None)
+    return Study(results[0].plan["suite"], settings, unfinished)
 
 
 def _keys(labels: Sequence[str]) -> list[str]:
@@ -152,19 +144,18 @@ def _keys(labels: Sequence[str]) -> list[str]:
     return [f"{key}-{at + 1}" if plain.count(key) > 1 or not key else key for at, key in enumerate(plain)]
 
 
-def _setting(key: str, found: Group, results: Mapping[Path, Result]) -> Setting:
-    paths = [path for result in found.results for path, other in results.items() if other is result]
-    return Setting(key, found.learner, found.label, tuple(_run(path) for path in paths if results[path].matrix))
+def _setting(key: str, found: Group) -> Setting:
+    runs = tuple(_run(result, result.matrix) for result in found.results if result.matrix)
+    return Setting(key, found.learner, found.label, runs)
 
 
-def _run(path: Path) -> Run:
-    folder = RunFolder(path)
-    matrix = folder.read_matrix()
-    assert matrix is not None, "only evaluated runs are shown"
-    exported = path / "losses.json"
+def _run(result: Result, matrix: Matrix) -> Run:
+    folder = RunFolder(result.folder)
+    exported = result.folder / "losses.json"
     curves = read_json(exported) if exported.exists() else losses(folder.events())
     certificates, overlap = folder.read_certificates(), _overlap(folder, matrix)
-    return Run(path, folder.record, matrix, folder.read_routes(), certificates, curves, overlap)
+    records = folder.record, matrix, folder.read_routes(), certificates, curves, overlap
+    return Run(result.folder, *records, result.has_weights, [Path(name).name for name in result.instead])
 
 
 def _overlap(folder: RunFolder, matrix: Matrix) -> dict[tuple[str, str], float]:

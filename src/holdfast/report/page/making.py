@@ -125,8 +125,8 @@ def origins(found: Study) -> Section:
                 f"are drawn with replacement, then episodes within each task of a drawn run, {RESAMPLES:,} times; the "
                 "2.5 and 97.5 percentiles are shown. With one run it tells what other episodes might give, not what "
                 "another seed might.",
-                "n is the number of distinct episodes, which differ in anything observed or done; where it is 1, there "
-                "is no interval.",
+                "n is the number of distinct episodes, which differ in anything observed or done; where it is 1, the "
+                "interval tells what other seeds might give, and with one run there is none.",
                 "AvgF is the mean over the tasks before the last of the best that a task ever was minus what it is in "
                 "the end; 0 means exactly 0.",
             ]
@@ -140,7 +140,7 @@ def _origin(run: Run) -> Html:
     record, matrix = run.record, run.matrix
     facts = {
         "command": record.get("command") or "from Python",
-        "folder": str(run.path),
+        "folder": run.name,
         "seed": str(run.seed),
         "preset and budget": f"{matrix.preset}, {matrix.budget}",
         "protocol": _said(matrix.protocol),
@@ -152,7 +152,7 @@ def _origin(run: Run) -> Html:
         "threads": str(record["threads"]),
     }
     rows = [[name, element("code", value) if name in ("command", "folder") else value] for name, value in facts.items()]
-    return more(run.path.name, "how it was made", table(["what", "value"], rows, f"How {run.path.name} was made"))
+    return more(run.name, "how it was made", table(["what", "value"], rows, f"How {run.name} was made"))
 
 
 def _said(record: Mapping[str, object]) -> str:

@@ -6,6 +6,7 @@ from holdfast.evaluation.certificates import changed
 from holdfast.report.figures.drawing import shown
 from holdfast.report.figures.front import Place, places
 from holdfast.report.figures.study import Run, Setting, Study
+from holdfast.report.groups import OLDER
 
 FEW = 6
 
@@ -35,10 +36,29 @@ def what_was_done(found: Study) -> str:
     runs = [run for setting in found.settings for run in setting.runs]
     fewest = min(setting.summary.episodes for setting in found.settings)
     learners = counted(len({setting.learner for setting in found.settings}), "learner")
-    tasks = f"{counted(len(found.tasks), 'task')} of {found.suite} one after another: {named(found.tasks)}"
-    played = f"After every task all tasks so far were played, at least {counted(fewest, 'distinct episode')} of each."
-    alike = " One episode says nothing about others, so no intervals are given." if fewest == 1 else ""
-    return f"{counted(len(runs), 'run')} of {learners} learned {tasks}. {played}{alike}"
+    carried = any(origin is not None for run in runs for row in run.matrix.carried for origin in row)
+    same = "; where nothing that acts in a task had changed, its result was carried over" if carried else ""
+    episodes = f"Each was played in at least {counted(fewest, 'distinct episode')}."
+    return (
+        f"{counted(len(runs), 'run')} of {learners} learned {_tasks(found)}. "
+        f"After every task all tasks so far were played{same}. {episodes}{_unsure(found)}"
+    )
+
+
+def _tasks(found: Study) -> str:
+    """What was learned; not all need to have learned the same."""
+    counts = [len(setting.tasks) for setting in found.settings]
+    if min(counts) == len(found.tasks):
+        return f"{counted(len(found.tasks), 'task')} of {found.suite} one after another: {named(found.tasks)}"
+    many = str(max(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    return f"{many} of {counted(len(found.tasks), 'task')} of {found.suite} one after another: {named(found.tasks)}"
+
+
+def _unsure(found: Study) -> str:
+    """Where no interval can be given."""
+    alone = [setting.label for setting in found.settings if setting.summary.gap.interval is None]
+    of = f" of {those(alone)}" if len(alone) < len(found.settings) else ""
+    return f" One episode of one run says nothing about others, so no intervals{of} are given." if alone else ""
 
 
 def what_was_forgotten(found: Study) -> list[str]:
@@ -57,18 +77,27 @@ def _forgotten(setting: Setting) -> float:
 
 
 def what_is_best(found: Study) -> list[str]:
-    """The best in the end, and the smallest that forgets nothing."""
+    """The best in the end, and the smallest that forgets nothing, among those that learned the same tasks."""
     if len(found.settings) == 1:
         return [f"In the end it has {cost(found.settings[0])}, and {measured(found.settings[0])}."]
     ranked = sorted(places(found), key=lambda place: -place.worth.value)
+    sets = dict.fromkeys(frozenset(setting.tasks) for setting in found.settings)
+    alike = {tasks: [place for place in ranked if place.tasks == tasks] for tasks in sets}
+    if len(sets) == 1:
+        return [_best("The", ranked)]
+    names = {tasks: named([task for task in found.tasks if task in tasks]) for tasks in sets}
+    return [_best(f"Of those that learned {names[tasks]}, the", rivals) for tasks, rivals in alike.items()]
+
+
+def _best(begin: str, ranked: Sequence[Place]) -> str:
     top, near = ranked[0].setting, [place.setting.label for place in ranked[1:] if overlap(place, ranked[0])]
-    said = f"The best mean in the end is that of {top.label}: {measured(top)}, with {cost(top)}."
+    said = f"{begin} best mean in the end is that of {top.label}: {measured(top)}, with {cost(top)}."
     said += f" The intervals of {named(near)} overlap with it." if near else ""
-    kept = [setting for setting in found.settings if setting.summary.forgotten == 0]
+    kept = [place.setting for place in ranked if place.setting.summary.forgotten == 0]
     least = min(kept, key=lambda setting: setting.summary.bytes, default=top)
     if least is not top:
         said += f" The smallest that forgets nothing is {least.label}: {measured(least)}, with {cost(least)}."
-    return [said]
+    return said
 
 
 def overlap(one: Place, other: Place) -> bool:
@@ -98,9 +127,11 @@ def copies(setting: Setting) -> str:
 
 def what_is_missing(found: Study) -> list[str]:
     """Runs that are not shown."""
+    newer = [run for setting in found.settings for run in setting.runs if run.instead]
+    said = [f"{run.name} is shown, not {named(run.instead)}: {OLDER}." for run in newer]
     if not found.unfinished:
-        return []
-    return [f"Not shown, since not evaluated to its end: {named([str(path) for path in found.unfinished])}."]
+        return said
+    return [*said, f"Not shown, since not evaluated to its end: {named(found.unfinished)}."]
 
 
 def certified(run: Run) -> str:
