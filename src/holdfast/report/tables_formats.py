@@ -143,10 +143,10 @@ def _flat(line: Line) -> dict[str, object]:
 
 
 def text(value: Value) -> str:
-    """Words as they are; a number, and its interval where it has one."""
+    """Words as they are; a number, and its interval where it has one; nothing at all needs none."""
     if isinstance(value, str):
         return value
-    ends = "" if value.interval is None else " [{}, {}]".format(*map(number, value.interval))
+    ends = " [{}, {}]".format(*map(number, value.interval)) if value.interval and any(value.interval) else ""
     return f"{number(value.value)}{ends}"
 
 
