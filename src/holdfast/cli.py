@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from select import POLLERR, poll
 from typing import Annotated, Literal
@@ -21,15 +20,15 @@ from holdfast.experts.make import TASKS, make_expert
 from holdfast.experts.supply import suite as suite_named
 from holdfast.experts.supply import supply_of
 from holdfast.learners import LEARNERS
+from holdfast.report.page.command import ReportCommand, put_page
 from holdfast.report.results import TableCommand, put_table
 from holdfast.report.terminal import checks_table, show
 from holdfast.runs.command import FLAGS, carry_out, default_command, parse, show_data
-from holdfast.runs.engines import Resources, device_for, engine_for
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.grid import expand, read_grid
 from holdfast.runs.recorder import Screen
 from holdfast.runs.run import Options, reopen, run
-from holdfast.runs.sweep import Sweep, table
+from holdfast.runs.sweep import table
+from holdfast.runs.sweep_command import SweepCommand, sweep
 from holdfast.suites import SUITES
 
 USAGE = """usage: holdfast COMMAND ...
@@ -80,55 +79,11 @@ class DataCommand:
 
 
 @dataclass(frozen=True)
-class SweepCommand:
-    """Carry out the runs of a grid; what is there already is not run again, and what was interrupted goes on."""
-
-    grid: Annotated[Path, tyro.conf.Positional]
-    """A TOML file, as in grids/."""
-    on: Literal["local", "ray"] = "local"
-    """Processes on this machine, or Ray."""
-    part: tuple[str, ...] = ()
-    """Parts of the grid; by default all."""
-    out: Path | None = None
-    """The folder of the run folders; by default what the grid says, or runs/ and its name."""
-    budget: str | None = None
-    """Instead of the one that the grid says, as in --budget smoke to try it out."""
-    device: str = "auto"
-    """auto, cpu or cuda, where the grid does not say."""
-    at_once: int | None = None
-    """Runs at the same time; by default one a GPU, or as many as the processor has room for (Ray: as it has room)."""
-    memo: bool = True
-    """Runs share finished fits: a fit that several runs have in common is trained once."""
-    dry: bool = False
-    """Check the grid and print its command lines; run nothing."""
-    address: str | None = None
-    """Of a Ray cluster; by default one is started on this machine."""
-    cpus: float | None = None
-    """Ray: processors per run; by default its threads."""
-    gpus: float | None = None
-    """Ray: GPUs per run, which may be a fraction; by default 1 with --device cuda, else none."""
-
-
-@dataclass(frozen=True)
 class ShowCommand:
     """Print a run's matrix, routes and certificate."""
 
     run: Annotated[Path, tyro.conf.Positional]
     """The run folder."""
-
-
-@dataclass(frozen=True)
-class ReportCommand:
-    """Make a page of runs: one file that opens offline, with all figures, and videos where weights are."""
-
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Run folders, or folders with runs in them; exported ones have no weights, so no videos."""
-    out: Path = Path("report.html")
-    """The page."""
-    figures: Path | None = None
-    """A folder for every figure as PNG, SVG and PDF."""
-    videos: bool = True
-    """Play every task again to film it; takes seconds a task."""
 
 
 def run_command(arguments: Sequence[str]) -> None:
@@ -155,18 +110,13 @@ def evaluate_command(arguments: Sequence[str]) -> None:
 def sweep_command(arguments: Sequence[str]) -> None:
     """holdfast sweep"""
     command = tyro.cli(SweepCommand, prog="holdfast sweep", args=arguments, config=FLAGS)
-    grid = read_grid(command.grid, command.out, command.budget)
-    device = device_for(command.on, command.device, command.gpus)
-    jobs = expand(grid, command.part, device, command.memo)
+    done = sweep(command)
     if command.dry:
-        print("\n".join(shlex.join(["holdfast", *job.words]) for job in jobs))
+        print("\n".join(shlex.join(["holdfast", *job.words]) for job in done.jobs))
         return
-    resources = Resources(command.at_once, command.cpus, command.gpus, command.address)
-    with Screen() as screen, engine_for(command.on, jobs, device, grid.out, resources) as engine:
-        results = Sweep(jobs, engine, grid.out / "logs", screen).carry_out()
-    Console().print(table(results))
-    failed = sum(result.state == "failed" for result in results)
-    print(f"{len(results) - failed} of {len(results)} runs are in {grid.out}")
+    Console().print(table(done.results))
+    failed = sum(result.state == "failed" for result in done.results)
+    print(f"{len(done.jobs) - failed} of {len(done.jobs)} runs are in {done.out}")
     if failed:
         raise SystemExit(1)
 
@@ -220,17 +170,7 @@ def show_run(path: Path) -> None:
 
 def report_command(arguments: Sequence[str]) -> None:
     """holdfast report"""
-    command = tyro.cli(ReportCommand, prog="holdfast report", args=arguments, config=FLAGS)
-    if not command.runs:
-        raise Mistake("a page is made of runs: holdfast report runs/... --out report.html")
-    if find_spec("matplotlib") is None:
-        raise Mistake("figures need matplotlib: pip install 'holdfast[report]'")
-    from holdfast.report.page.compose import report
-
-    written = report(command.runs, command.out, command.figures, command.videos)
-    print(f"{written.page}: {written.size / 1e6:.2f} MB")
-    if command.figures:
-        print(f"{command.figures}: {len(written.figures)} files")
+    put_page(tyro.cli(ReportCommand, prog="holdfast report", args=arguments, config=FLAGS))
 
 
 def suites_command(arguments: Sequence[str]) -> None:

@@ -1,0 +1,38 @@
+"""The settings of `holdfast report`, and what it does with them."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from holdfast.errors import Mistake
+
+
+@dataclass(frozen=True)
+class ReportCommand:
+    """Make a page of runs: one file that opens offline, with all figures, and videos where weights are."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Run folders, or folders with runs in them; exported ones have no weights, so no videos."""
+    out: Path = Path("report.html")
+    """The page."""
+    figures: Path | None = None
+    """A folder for every figure as PNG, SVG and PDF."""
+    videos: bool = True
+    """Play every task again to film it; takes seconds a task."""
+
+
+def put_page(command: ReportCommand) -> None:
+    """Writes the page and the figures that are asked for."""
+    if not command.runs:
+        raise Mistake("a page is made of runs: holdfast report runs/... --out report.html")
+    if find_spec("matplotlib") is None:
+        raise Mistake("figures need matplotlib: pip install 'holdfast[report]'")
+    from holdfast.report.page.compose import report
+
+    written = report(command.runs, command.out, command.figures, command.videos)
+    print(f"{written.page}: {written.size / 1e6:.2f} MB")
+    if command.figures:
+        print(f"{command.figures}: {len(written.figures)} files")
