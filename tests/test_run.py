@@ -137,6 +137,13 @@ def test_tasks_played_together_are_played_as_each_alone():
     assert evaluate_together(players, protocol) == [evaluate(*player, protocol) for player in players]
 
 
+def test_a_run_has_the_same_results_however_many_tasks_are_played_at_once(tmp_path, monkeypatch):
+    found = tiny_suite()
+    whole = run(found, tiny_learner("naive", found), tmp_path / "all", QUIET)
+    monkeypatch.setattr("holdfast.runs.run.TOGETHER", 2)
+    assert run(found, tiny_learner("naive", found), tmp_path / "few", QUIET).returns == whole.returns
+
+
 class Countdown(Environments):
     """Episode i ends after i + 1 steps that earn 1 each; what it gives from then on means nothing."""
 

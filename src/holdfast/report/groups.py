@@ -12,7 +12,8 @@ from holdfast.evaluation.matrix import Matrix
 from holdfast.report.groups_labels import label, rank
 from holdfast.report.groups_made import Made
 from holdfast.report.groups_matrix import NEEDED, complete_matrix
-from holdfast.runs.folder import RunFolder, flattened
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.settings import flattened
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
 EXPERT = "expert.json"  # beside the runs, what experts/starts.py writes

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.runs.folder import LIBRARIES, RunFolder
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.surroundings import LIBRARIES
 
 
 @dataclass(frozen=True)

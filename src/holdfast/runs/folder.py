@@ -3,14 +3,9 @@
 import fcntl
 import json
 import os
-import platform
-import shlex
 import shutil
-import sys
 import time
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,10 +19,11 @@ from holdfast.learners.learner import Snapshot
 from holdfast.learners.plan import Plan
 from holdfast.learners.team import team
 from holdfast.runs.files import append_line, make_folder, packed, read_json, read_tensors, write_bytes, write_json
+from holdfast.runs.settings import first_difference
+from holdfast.runs.surroundings import surroundings
 
 MEMORY = "state/memory"
 BUSY = "another process is working in"  # how the sentence begins by which a sweep knows that it must wait
-LIBRARIES = ("holdfast", "torch", "numpy", "gymnasium", "safetensors", "ale-py", "panda-gym", "pybullet", "minari")
 
 
 class RunFolder:
@@ -228,40 +224,3 @@ def _undone(event: dict[str, Any], resume: dict[str, Any]) -> bool:
     """Whether an event came after the point that a resumed run went back to."""
     kept = event["kind"] in ("train", "learn") and event["step"] <= resume["step"]
     return event.get("stage") == resume["stage"] and not kept
-
-
-def flattened(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of a nested record, each with its dotted name."""
-    for name, value in record.items():
-        if isinstance(value, Mapping):
-            yield from flattened(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
-
-
-def first_difference(old: Any, new: Any, name: str = "") -> tuple[str, Any, Any] | None:
-    """The first setting in which two configs differ: its name and both values."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in [*old, *(key for key in new if key not in old)]:
-            path = f"{name}.{key}" if name and name != "config" else key
-            if found := first_difference(old.get(key), new.get(key), path):
-                return found
-        return None
-    return None if old == new else (name, old, new)
-
-
-def surroundings() -> dict[str, Any]:
-    """Versions and hardware, for whoever wants to repeat the run."""
-    versions = {"python": platform.python_version()}
-    for library in LIBRARIES:
-        try:
-            versions[library] = version(library)
-        except PackageNotFoundError:
-            continue
-    accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    hardware = {"processor": platform.machine(), "cores": os.cpu_count(), "accelerator": accelerator}
-    program = Path(sys.argv[0])
-    ours = "holdfast" in (program.name, program.parent.name)  # the script, or python -m holdfast
-    together = ["torchrun", "--nproc-per-node", str(team().size), "-m"] if team().size > 1 else []
-    command = shlex.join([*together, "holdfast", *sys.argv[1:]]) if ours else None
-    return {"versions": versions, "hardware": hardware, "command": command}
