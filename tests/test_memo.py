@@ -119,7 +119,7 @@ def test_the_first_task_of_naive_cumulative_and_every_ewc_is_trained_once_and_si
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other"])
 def test_a_damaged_entry_is_found_out_and_trained_again(damage, tmp_path, trained):
     run_tiny("naive", tmp_path / "plain", tmp_path / "memo")
-    for path in (tmp_path / "memo").glob("*.fit"):
+    for path in (tmp_path / "memo").glob("*.memo"):
         content = path.read_bytes()
         flipped = content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
         path.write_bytes({"cut": content[:-1], "flip": flipped, "empty": b"", "other": b"x" * 200}[damage])
@@ -193,7 +193,8 @@ def go_on(path: Path, code: str, memo: Path | None, stops: bool) -> None:
 def test_a_resumed_fit_is_remembered_only_if_the_same_code_took_all_its_steps(codes, known, tmp_path):
     for count, code in enumerate(codes, start=1):
         go_on(tmp_path / "run", str(code), tmp_path / "memo" if code else None, stops=count < len(codes))
-    assert len(list((tmp_path / "memo").glob("*.fit"))) == known
+    fits = [path for path in (tmp_path / "memo").glob("*.memo") if b'"losses"' in path.read_bytes()]
+    assert len(fits) == known
 
 
 # What decides a fit
@@ -429,10 +430,10 @@ def test_a_memo_can_be_deleted_while_a_run_goes_on(tmp_path):
         assert entry.read() is None
 
 
-@pytest.mark.parametrize("barred", [".lock", ".fit", ".fit.part"])
+@pytest.mark.parametrize("barred", [".lock", ".memo", ".memo.part"])
 def test_a_memo_that_cannot_be_written_costs_a_run_nothing_but_time(barred, tmp_path, trained):
     run_tiny("naive", tmp_path / "first", tmp_path / "memo")
-    for path in (tmp_path / "memo").glob("*.fit"):
+    for path in (tmp_path / "memo").glob("*.memo"):
         path.unlink()
         place = path.with_suffix(barred)
         place.unlink(missing_ok=True)

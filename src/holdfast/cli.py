@@ -55,6 +55,8 @@ class EvaluateCommand:
     """The run folder."""
     re_evaluate: bool = False
     """Play every episode again."""
+    memo: Path | None = None
+    """A folder of evaluations that runs share: one that was done before, to the bit, is recalled."""
     device: str = "auto"
     """auto, cpu or cuda."""
 
@@ -103,7 +105,7 @@ def evaluate_command(arguments: Sequence[str]) -> None:
     suite, learner = reopen(command.run, command.device)
     if learner.learned != suite.names:
         raise Mistake(f"{command.run} is not trained to its end: run its command again first")
-    run(suite, learner, command.run, Options(re_evaluate=command.re_evaluate, tensorboard=False))
+    run(suite, learner, command.run, Options(re_evaluate=command.re_evaluate, memo=command.memo, tensorboard=False))
     show_run(command.run)
 
 

@@ -4,8 +4,9 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from holdfast.data.windows import Mixture, Windows
 PLAIN = (type(None), bool, int, float, str, bytes, range, Fraction, torch.dtype, torch.device, np.dtype, np.generic)
 KNOWN = ("holdfast", "torch")  # whose classes are what their version, or their hashed source, says
 PYTHON_CLASS = 1 << 9  # set in the flags of a class that is written in Python, whose objects hide nothing
-CODE = ("data", "suites", "nets", "subnets", "learners")  # folders that decide what a fit computes
+CODE = ("data", "suites", "nets", "subnets", "learners", "evaluation")  # folders that decide what a fit or a game gives
 
 
 class Unknown(Exception):
@@ -68,8 +69,22 @@ class Walk:
             self._each("list", thing)
         elif type(thing) in (set, frozenset):
             self._each("set", sorted(thing))
+        elif isinstance(thing, partial):
+            self._each("partial", (thing.func, thing.args, thing.keywords))
+        elif isinstance(thing, MethodType):
+            self._each("method", (thing.__func__, thing.__self__))
+        elif isinstance(thing, FunctionType | type):
+            self._named(thing)
         else:
             self._object(thing)
+
+    def _named(self, thing: FunctionType | type) -> None:
+        """A function or a class that its name stands for."""
+        if (
+            thing.__module__.partition(".")[0] not in KNOWN or "<" in thing.__qualname__
+        ):  # made within a function, of what?
+            raise Unknown(f"{thing.__module__}.{thing.__qualname__}")
+        self._say("named", f"{thing.__module__}.{thing.__qualname__}")
 
     def _object(self, thing: Any) -> None:
         kind = type(thing)
@@ -95,7 +110,7 @@ class Walk:
 
 @cache
 def code() -> str:
-    """The hash of our own source, as far as it decides what a fit computes."""
+    """The hash of our own source, as far as it decides what a fit computes and what a game gives."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted([root / "gpu.py", *(path for folder in CODE for path in (root / folder).rglob("*.py"))]):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())

@@ -1,4 +1,4 @@
-"""Finished fits: what decides one, and its outcome, which is recalled instead of trained again."""
+"""Finished work: what decides a fit or an evaluation, and its outcome, which is recalled instead of computed again."""
 
 import platform
 from abc import ABC, abstractmethod
@@ -21,9 +21,9 @@ LOSSES, KEY = "losses", "key"
 
 
 class Entry(ABC):
-    """The place of one fit's outcome."""
+    """The place of one outcome."""
 
-    key: str  # of the fit; nothing where it is not kept
+    key: str  # of the work; nothing where it is not kept
 
     @abstractmethod
     def read(self) -> dict[str, Tensor] | None:
@@ -39,7 +39,7 @@ class Memo(ABC):
 
     @abstractmethod
     def entry(self, key: Callable[[], str | None]) -> AbstractContextManager[Entry]:
-        """The place of the fit with this key; whoever else wants it waits."""
+        """The place of the work with this key; whoever else wants it waits."""
 
 
 class Nowhere(Entry):
@@ -55,7 +55,7 @@ class Nowhere(Entry):
 
 
 class NoMemo(Memo):
-    """Every fit is trained."""
+    """Everything is computed."""
 
     @contextmanager
     def entry(self, key: Callable[[], str | None]) -> Iterator[Entry]:
@@ -63,7 +63,7 @@ class NoMemo(Memo):
 
 
 def key_of(model: nn.Module, *others: Any) -> str | None:
-    """The hash of all that decides a fit: what goes in, what it runs on, our code; none where that cannot be told."""
+    """The hash of all that decides work: what goes in, what it runs on, our code; none where that cannot be told."""
     try:
         return content(model, *others, _surroundings(next(model.parameters()).device), code())
     except Unknown:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.surroundings import LIBRARIES
+from holdfast.versions import LIBRARIES
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Finished fits on disk: a file each, which runs share, and which whoever makes it keeps locked."""
+"""Finished fits and evaluations on disk: a file each, which runs share, and which whoever makes it keeps locked."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ class DiskMemo(Memo):
             yield Nowhere()
         else:
             with ExitStack() as stack:
-                with suppress(OSError):  # where no lock can be written, a fit may be trained twice
+                with suppress(OSError):  # where no lock can be written, work may be done twice
                     stack.enter_context(locked(self.path / f"{name}.lock"))
                 yield File(self.path, name)
 
@@ -41,7 +41,7 @@ class File(Entry):
     """The hash of what follows, then the tensors as safetensors."""
 
     def __init__(self, folder: Path, key: str) -> None:
-        self.path, self.key = folder / f"{key}.fit", key
+        self.path, self.key = folder / f"{key}.memo", key
 
     def read(self) -> dict[str, Tensor] | None:
         try:
@@ -53,5 +53,5 @@ class File(Entry):
 
     def write(self, tensors: dict[str, Tensor]) -> None:
         content, digest = packed(tensors)
-        with suppress(OSError, Mistake):  # what was trained is worth more than that it is kept here
+        with suppress(OSError, Mistake):  # what was computed is worth more than that it is kept here
             write_bytes(self.path, digest.encode() + content)

@@ -12,10 +12,10 @@ import torch
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate, fingerprint
 from holdfast.evaluation.matrix import Matrix, reference
-from holdfast.evaluation.rollouts import evaluate_together
+from holdfast.evaluation.remembered import evaluate_once
 from holdfast.learners.configure import learner_for, read_plan, suite_for
 from holdfast.learners.learner import Learner
-from holdfast.learners.memo import NoMemo
+from holdfast.learners.memo import Memo, NoMemo
 from holdfast.learners.team import team
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.memo import DiskMemo
@@ -36,7 +36,7 @@ class Options:
     single: Path | None = None
     """A run of the learner `single` to measure forward transfer against."""
     memo: Path | None = None
-    """A folder of finished fits that runs share: one that was done before, to the bit, is recalled, not trained."""
+    """A folder of finished fits and evaluations that runs share: what was done before, to the bit, is recalled."""
     save_every: float = 30.0
     """Seconds after which a running fit is saved."""
     tensorboard: bool = find_spec("tensorboard") is not None
@@ -63,7 +63,7 @@ def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix
         stack.enter_context(threads(folder.record["threads"]))
         screen = stack.enter_context(Screen())
         board = stack.enter_context(Board(folder)) if options.tensorboard else None
-        record = Record(folder, suite, learner, screen, options)
+        record = Record(folder, suite, learner, screen, options, memo)
         for stage, task in enumerate(suite.tasks):
             if stage == folder.learned:
                 record.bring_learner_to(stage - 1)
@@ -124,8 +124,11 @@ def threads(count: int) -> Iterator[None]:
 class Record:
     """Certificates and results of a run, stage by stage, as they are on disk."""
 
-    def __init__(self, folder: RunFolder, suite: Suite, learner: Learner, screen: Screen, options: Options) -> None:
-        self.folder, self.suite, self.learner, self.screen, self.options = folder, suite, learner, screen, options
+    def __init__(
+        self, folder: RunFolder, suite: Suite, learner: Learner, screen: Screen, options: Options, memo: Memo
+    ) -> None:
+        self.folder, self.suite, self.learner, self.screen = folder, suite, learner, screen
+        self.options, self.memo = options, memo
         self.certificates = folder.read_certificates()
         self.matrix = folder.read_matrix() or empty_matrix(suite, learner)
         self.protocol = learner.plan.protocol
@@ -174,7 +177,8 @@ class Record:
         self.bring_learner_to(stage)
         tasks = [self.suite.tasks[index] for index in indices]
         players = [(self.learner.policy(task.name, known=stage + 1), task) for task in tasks]
-        for index, result in zip(indices, evaluate_together(players, self.protocol), strict=True):
+        memo = NoMemo() if self.options.re_evaluate else self.memo
+        for index, result in zip(indices, evaluate_once(players, self.protocol, memo), strict=True):
             self.matrix.record(stage, index, result)
 
     def close(self) -> None:

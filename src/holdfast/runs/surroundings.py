@@ -4,29 +4,21 @@ import os
 import platform
 import shlex
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from holdfast.learners.team import team
-
-LIBRARIES = ("holdfast", "torch", "numpy", "gymnasium", "safetensors", "ale-py", "panda-gym", "pybullet", "minari")
+from holdfast.versions import versions
 
 
 def surroundings() -> dict[str, Any]:
     """Versions and hardware, for whoever wants to repeat the run."""
-    versions = {"python": platform.python_version()}
-    for library in LIBRARIES:
-        try:
-            versions[library] = version(library)
-        except PackageNotFoundError:
-            continue
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     hardware = {"processor": platform.machine(), "cores": os.cpu_count(), "accelerator": accelerator}
     program = Path(sys.argv[0])
     ours = "holdfast" in (program.name, program.parent.name)  # the script, or python -m holdfast
     together = ["torchrun", "--nproc-per-node", str(team().size), "-m"] if team().size > 1 else []
     command = shlex.join([*together, "holdfast", *sys.argv[1:]]) if ours else None
-    return {"versions": versions, "hardware": hardware, "command": command}
+    return {"versions": versions(), "hardware": hardware, "command": command}

@@ -168,16 +168,18 @@ def _again(arm: Arm, name: str, transitions: int) -> str:
     return f"holdfast data build panda3{size} --again"
 
 
+def environments(environment: str, protocol: Protocol) -> Workers:
+    """Simulators of a task."""
+    if find_spec("panda_gym") is None:
+        raise Mistake(f"{MISSING}, or learn with --no-evaluate and evaluate where it is")
+    return Workers(partial(make_shared, environment), min(protocol.lanes, protocol.episodes))
+
+
 def task(arm: Arm, transitions: int) -> Task:
     """One arm as a task."""
-
-    def environments(protocol: Protocol) -> Workers:
-        if find_spec("panda_gym") is None:
-            raise Mistake(f"{MISSING}, or learn with --no-evaluate and evaluate where it is")
-        return Workers(partial(make_shared, arm.environment), min(protocol.lanes, protocol.episodes))
-
     interface = Interface((OBSERVATION,), Continuous(arm.actions, ACTION), HORIZON)
-    return Task(arm.task, interface, arm.target, partial(load, arm, transitions), environments)
+    data, simulators = partial(load, arm, transitions), partial(environments, arm.environment)
+    return Task(arm.task, interface, arm.target, data, simulators)
 
 
 PAPER = {

@@ -121,14 +121,15 @@ def demonstrate(rules: Rules, transitions: int) -> Dataset:
     return Dataset.of(episodes)
 
 
+def environments(rules: Rules, protocol: Protocol) -> InTurn:
+    """Fields with these rules."""
+    return InTurn(partial(Field, rules), protocol.lanes)
+
+
 def task(name: str, rules: Rules, target: float, transitions: int) -> Task:
     """One corner of the field."""
-
-    def environments(protocol: Protocol) -> InTurn:
-        return InTurn(partial(Field, rules), protocol.lanes)
-
     interface = Interface((OBSERVATION,), rules.moves.actions, rules.horizon)
-    return Task(name, interface, target, partial(demonstrate, rules, transitions), environments)
+    return Task(name, interface, target, partial(demonstrate, rules, transitions), partial(environments, rules))
 
 
 PRESET = {
