@@ -242,6 +242,7 @@ FITS = {
     "weight_decay": 0.2,
     "clip": 2.0,
     "sampling": "windows",
+    "whole": False,
     "packed": False,
     "precision": "float32",
     "captured": False,

@@ -281,7 +281,8 @@ def test_runs_of_other_data_under_the_same_name_are_another_row(tmp_path):
 
 
 def test_a_published_number_beside_other_conditions_says_in_what_they_differ(tmp_path):
-    a_run(tmp_path, "a", "tsn-core", 0, [10.0], "atari5", {**PAPER, "config": {"fit": {"steps": 20_000}}})
+    fit = {"steps": 20_000, "learning_rate": 3e-4, "schedule": "constant", "return_scale": 1556.0}
+    a_run(tmp_path, "a", "tsn-core", 0, [10.0], "atari5", {**PAPER, "config": {"fit": fit}})
     text = markdown(make("main", records(tmp_path)))
     assert "| *published: tsn-core* |" in text
     assert "differ from the published" not in text

@@ -20,7 +20,9 @@ def episode(length: int, start: float = 0.0, reward: float = 1.0) -> Episode:
     return Episode(observations, np.zeros((length, 2), np.float32), np.full(length, reward, np.float32))
 
 
-def windows(dataset: Dataset, context: int = 4, sampling: str = "windows", packed: bool = True) -> Windows:
+def windows(
+    dataset: Dataset, context: int = 4, sampling: str = "windows", packed: bool = True, whole: bool = True
+) -> Windows:
     return Windows(
         dataset,
         Normaliser.identity(),
@@ -29,6 +31,7 @@ def windows(dataset: Dataset, context: int = 4, sampling: str = "windows", packe
         return_scale=1.0,
         sampling=sampling,  # type: ignore[arg-type]
         packed=packed,
+        whole=whole,
     )
 
 
@@ -101,6 +104,33 @@ def test_windows_are_drawn_by_episodes_or_by_windows(sampling, expected):
     assert float(long) == pytest.approx(expected[1], abs=0.03)
     starts = batch.observations[:, 0, 0][batch.observations[:, 0, 0] >= 100] - 100
     assert starts.unique().tolist() == list(range(7))
+
+
+@pytest.mark.parametrize(("whole", "expected"), [(True, [1, 2, 3, 4, 4, 4, 3, 2, 1]), (False, [4] * 9)])
+def test_windows_that_reach_over_the_ends_show_every_step_alike(whole, expected):
+    source = windows(Dataset.of([episode(9)]), whole=whole)
+    first, lengths = source.draw(60_000, np.random.default_rng(0))
+    assert lengths.min() == (4 if whole else 1)
+    assert lengths.max() == 4
+    seen = np.zeros(9)
+    for begin, length in zip(first, lengths, strict=True):
+        seen[begin : begin + length] += 1
+    assert seen / seen.sum() == pytest.approx(np.array(expected) / sum(expected), abs=0.005)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_short_episode_is_drawn_whole_or_in_every_part_that_a_window_shows(length):
+    data = Dataset.of([episode(length), episode(20, 100)])
+    first, lengths = windows(data, sampling="episodes").draw(1000, np.random.default_rng(0))
+    assert set(lengths[first == 0]) == {length}
+    first, lengths = windows(data, sampling="episodes", whole=False).draw(4000, np.random.default_rng(0))
+    own = first < length
+    assert set(zip(first[own].tolist(), lengths[own].tolist(), strict=True)) == {
+        (begin, end - begin)
+        for begin in range(length)
+        for end in range(begin + 1, length + 1)
+        if begin == 0 or end == length
+    }
 
 
 CONTINUOUS = Interface((3,), Continuous(2, 2), 20)

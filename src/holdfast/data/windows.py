@@ -180,12 +180,14 @@ class Windows:
         context: int,
         return_scale: float,
         sampling: Sampling,
+        whole: bool = True,
         packed: bool = True,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.made_of = (dataset, normaliser, active, context, return_scale, sampling, packed)  # says all of it
+        self.made_of = (dataset, normaliser, active, context, return_scale, sampling, whole, packed)  # says all of it
         self.starts, self.lengths = dataset.starts, dataset.lengths
-        self.choices = np.maximum(self.lengths - context + 1, 1)  # windows in each episode
+        self.beyond = 0 if whole else context - 1  # steps by which a window may reach over an end
+        self.choices = np.maximum(self.lengths - context + 1 + 2 * self.beyond, 1)  # windows in each episode
         mass = np.ones(len(self.lengths)) if sampling == "episodes" else self.choices
         self.mass = float(mass.sum())  # how much of a mixture this source makes up
         self.cumulative = np.cumsum(mass) / mass.sum()
@@ -204,8 +206,9 @@ class Windows:
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """`count` windows: an episode by its mass, then a start, all starts alike."""
         episodes = np.searchsorted(self.cumulative, rng.random(count), side="right").clip(max=len(self.lengths) - 1)
-        offsets = (rng.random(count) * self.choices[episodes]).astype(np.int64)
-        return self.starts[episodes] + offsets, np.minimum(self.lengths[episodes], self.steps.context)
+        begins = (rng.random(count) * self.choices[episodes]).astype(np.int64) - self.beyond
+        first, end = np.maximum(begins, 0), np.minimum(begins + self.steps.context, self.lengths[episodes])
+        return self.starts[episodes] + first, end - first
 
     def sample(self, count: int, rng: np.random.Generator) -> Batch:
         """A batch of `count` windows."""

@@ -114,6 +114,7 @@ def windows_of(dataset: Dataset, normaliser: Normaliser, active: Tensor, config:
         context=config.net.context,
         return_scale=fit.return_scale,
         sampling=fit.sampling,
+        whole=fit.whole,
         packed=fit.packed,
         device=device,
     )

@@ -15,6 +15,7 @@ from holdfast.report.groups_matrix import NEEDED, complete_matrix
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.settings import flattened
 
+LATER = {"fit.whole": True}  # settings that older records lack, as they were then
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
 EXPERT = "expert.json"  # beside the runs, what experts/starts.py writes
 OLDER = "the same run, made with older versions, or earlier on another device"
@@ -42,7 +43,7 @@ class Result:
     def settings(self) -> dict[str, Any]:
         """The plan, flat, and which data it was."""
         flat = {name.removeprefix("config."): value for name, value in flattened(self.plan) if name not in ASIDE}
-        return flat | ({"datasets": self.data} if self.data else {})
+        return LATER | flat | ({"datasets": self.data} if self.data else {})
 
     @property
     def data(self) -> str:

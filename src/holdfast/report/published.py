@@ -12,7 +12,15 @@ SETTINGS = {"tau": "threshold", "alpha": "alpha"}  # as the publication calls th
 LIKE = {"atari5": {"protocol": ("paper",), "data": (None, "expert-10", "minari"), "transitions": (None,)}}
 REPLAY = {"tsn-replaykl:routing.threshold": 0.25}
 CONDITIONS: Mapping[str, Mapping[str, Any]] = {  # under which the published runs were made, as a plan would say it
-    "atari5": {"protocol.name": "paper", "data": "minari", "transitions": None, "fit.steps": 20_000},
+    "atari5": {
+        "protocol.name": "paper",
+        "data": "minari",
+        "transitions": None,
+        "fit.steps": 20_000,
+        "fit.learning_rate": 3e-4,
+        "fit.schedule": "constant",
+        "fit.return_scale": 1556.0,
+    },
     "panda3": {
         "protocol.episodes": 20,
         "data": "TQC with hindsight replay",
