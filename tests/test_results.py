@@ -16,7 +16,7 @@ from holdfast.evaluation.rollouts import Evaluation
 from holdfast.report.export import POINTS, RECORDS, export, losses, thin
 from holdfast.report.groups import group, read
 from holdfast.report.published import all_rows, matching, published
-from holdfast.report.results import BEGIN, END, fill, main
+from holdfast.report.results import fill, main
 from holdfast.report.summary import summarise
 from holdfast.report.tables import make, records
 from holdfast.report.tables_formats import markdown, number
@@ -201,16 +201,26 @@ def test_a_loss_curve_keeps_its_ends_and_few_points():
 def test_a_page_is_filled_between_its_marks_however_often(tmp_path, capsys):
     a_run(tmp_path / "runs", "one", "naive", 0, [-1.0, -1.0])
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    page.write_text("before\n<!-- table: begin -->\nold\n<!-- table: end -->\nafter\n")
     for _ in range(2):
         main(["table", str(tmp_path / "runs"), "--into", str(page)])
-    assert page.read_text() == f"before\n{BEGIN}\n{table(tmp_path / 'runs')}\n{END}\nafter\n"
+    assert (
+        page.read_text() == f"before\n<!-- table: begin -->\n{table(tmp_path / 'runs')}\n<!-- table: end -->\nafter\n"
+    )
     main(["table", str(tmp_path / "runs")])
     assert capsys.readouterr().out == table(tmp_path / "runs") + "\n"
 
 
+def test_a_page_of_several_tables_has_each_in_its_place():
+    page = "<!-- a: begin -->\n1\n<!-- a: end -->\n<!-- b: begin -->\n2\n<!-- b: end -->\n"
+    filled = fill(fill(page, "three", "b"), "four", "a")
+    assert filled == page.replace("1", "four").replace("2", "three")
+    with pytest.raises(Mistake, match="<!-- c: begin -->"):
+        fill(page, "five", "c")
+
+
 def test_mistakes_are_one_sentence(tmp_path, capsys):
-    with pytest.raises(Mistake, match="no place for a table"):
+    with pytest.raises(Mistake, match="no place for this table"):
         fill("a page", "a table")
     with pytest.raises(Mistake, match="holds no runs"):
         table(tmp_path)

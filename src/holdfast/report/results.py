@@ -19,8 +19,6 @@ from holdfast.report.tables import make, records
 from holdfast.report.tables_formats import FORMATS
 from holdfast.runs.files import write_bytes
 
-BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
-
 
 @dataclass(frozen=True)
 class Export:
@@ -53,7 +51,9 @@ class TableCommand:
     out: Path | None = None
     """A file instead of the screen."""
     into: Path | None = None
-    """A Markdown page; what stands between its marks of the table is replaced."""
+    """A Markdown page; what stands between its lines <!-- MARK: begin --> and <!-- MARK: end --> is replaced."""
+    mark: str = "table"
+    """The MARK, where a page has several tables."""
 
 
 def table_text(command: TableCommand) -> str:
@@ -72,20 +72,21 @@ def put_table(command: TableCommand) -> None:
         raise Mistake("--into fills a Markdown page: leave --out and --format out")
     content = table_text(command)
     if command.into:
-        write_bytes(command.into, fill(_text(command.into), content).encode())
+        write_bytes(command.into, fill(_text(command.into), content, command.mark).encode())
     elif command.out:
         write_bytes(command.out, f"{content}\n".encode())
     else:
         print(content)
 
 
-def fill(page: str, content: str) -> str:
+def fill(page: str, content: str, mark: str = "table") -> str:
     """The page with this between its marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    first, last = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
+    before, begin, rest = page.partition(first)
+    _, end, after = rest.partition(last)
     if not (begin and end):
-        raise Mistake(f"the page has no place for a table: write {BEGIN} and {END} into it, each on a line")
-    return f"{before}{BEGIN}\n{content}\n{END}{after}"
+        raise Mistake(f"the page has no place for this table: write {first} and {last} into it, each on a line")
+    return f"{before}{first}\n{content}\n{last}{after}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
