@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,11 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.memo import DiskMemo
 from holdfast.runs.recorder import FolderRecorder
 from holdfast.runs.run import run
+from holdfast.suites.atari import FIVE
 from tests.test_mistakes import command as mistake
 from tests.tiny import ALL, QUIET, SPARSE, contents, tiny_learner, tiny_suite
 
-fitting = import_module("holdfast.learners.fit")  # not the function of its name
+fitting, toy = (import_module(f"holdfast.{name}") for name in ("learners.fit", "suites.toy"))  # not the functions
 
 
 def run_tiny(name: str, path: Path, memo: Path | None = None, **settings: Any) -> None:
@@ -260,6 +262,39 @@ def test_another_setting_has_another_key(name, value):
     assert key(parts()) != key(parts(**{name.replace(".", "__"): value}))
 
 
+def wrapped(function: Callable) -> Callable:
+    @wraps(function)
+    def other(*words: Any) -> Any:
+        return function(*words)
+
+    return other
+
+
+def test_a_function_is_known_only_if_its_name_leads_to_it():
+    """Names can be borrowed: what wraps a function has its name and does something else."""
+    assert content(toy.environments) == content(toy.environments)
+    own = lambda protocol: protocol  # noqa: E731
+    own.__module__ = toy.__name__
+    for unknown in (
+        wrapped(toy.environments),
+        own,
+        wrapped,
+        json.dumps,
+        type("Field", (), {"__module__": toy.__name__}),
+    ):
+        with pytest.raises(Unknown):
+            content(unknown)
+
+
+def test_what_a_function_is_bound_to_counts():
+    north, south = (partial(toy.environments, task) for task in ("north", "south"))
+    named = partial(toy.environments, rules="north")
+    alien, boxing = (replace(FIVE[0], task=name).environments for name in ("Alien", "Boxing"))
+    told = [content(thing) for thing in (toy.environments, north, south, named, alien, boxing)]
+    assert len(set(told)) == len(told)
+    assert content(partial(toy.environments, rules="south")) != content(named)
+
+
 def _flip(tensor: torch.Tensor) -> None:
     flat = tensor.detach().view(-1)
     flat[-1] = ~flat[-1] if flat.dtype == torch.bool else torch.nextafter(flat[-1], flat[-1] + 1)
@@ -461,5 +496,5 @@ def test_a_full_disk_leaves_a_memo_without_halves_and_a_run_whole(tmp_path, monk
 @pytest.mark.parametrize("place", ["/dev/null", "/dev/null/x", "/proc/x"])
 def test_what_cannot_be_a_memo_is_said_before_a_run_begins(place, tmp_path, capsys):
     words = ("run", "--budget", "smoke", "--out", str(tmp_path / "run"), "--memo", place)
-    assert f"{place} cannot be a folder of fits" in mistake(capsys, *words)
+    assert f"{place} cannot be a memo" in mistake(capsys, *words)
     assert not (tmp_path / "run").exists()

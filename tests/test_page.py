@@ -191,6 +191,17 @@ def test_single_is_one_in_its_own_curves_and_lines_begin_where_a_task_is_learned
     assert all(float(cell) == 1 for row in rows for cell in row[1:] if cell)
 
 
+def test_of_several_singles_the_one_whose_settings_most_others_share_is_the_reference(found: Study) -> None:
+    single = next(setting for setting in found.settings if setting.learner == "single")
+    odd = replace(single, label="single odd", settings={**single.settings, "fit.steps": 1})
+    assert single.agrees(single)
+    assert not single.agrees(odd)
+    for settings in ((odd, *found.settings), (*found.settings, odd)):
+        known = Study(found.suite, settings, ())
+        assert [setting.label for setting in known.singles] == [single.label, odd.label]
+        assert known.reference_name == f"learned alone ({single.label})"
+
+
 def test_without_single_the_data_is_the_reference(runs: Path) -> None:
     alone = study([runs / "naive"])
     assert alone.reference_name == "the data's mean return"

@@ -1,7 +1,9 @@
 """An evaluation that was done before is recalled, and no other."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,9 @@ import pytest
 from holdfast.cli import main
 from holdfast.evaluation.remembered import evaluate_once, key, packed, unpacked
 from holdfast.evaluation.rollouts import Evaluation, evaluate
+from holdfast.learners import content
 from holdfast.nets.policy import Policy
+from holdfast.runs import memo as memos
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.memo import DiskMemo
 from holdfast.runs.run import run
@@ -20,6 +24,7 @@ from holdfast.suites.task import Task
 from tests.tiny import QUIET, SPARSE, contents, tiny_learner, tiny_suite
 
 remembered = import_module("holdfast.evaluation.remembered")
+PROTOCOL = Protocol(episodes=3)
 
 
 @pytest.fixture
@@ -83,29 +88,74 @@ def policy_and_task() -> tuple[Policy, Task]:
     return learner.policy(found.names[0]), found.tasks[0]
 
 
-def test_whatever_decides_an_evaluation_is_in_its_key():
-    policy, task = policy_and_task()
-    protocol = Protocol(episodes=3)
-    keys = [key(policy, task, protocol), key(policy, task, replace(protocol, first_seed=7))]
-    keys.append(key(policy, tiny_suite(tasks=2).tasks[1], protocol))
+def other_normaliser(policy: Policy) -> None:
+    policy.normaliser = replace(policy.normaliser, shift=policy.normaliser.shift + 1)
+
+
+def other_interface(policy: Policy) -> None:
+    policy.interface = replace(policy.interface, horizon=policy.interface.horizon + 1)
+
+
+def other_target(policy: Policy) -> None:
     policy.target += 1
-    keys.append(key(policy, task, protocol))
+
+
+def other_scale(policy: Policy) -> None:
     policy.return_scale *= 2
-    keys.append(key(policy, task, protocol))
+
+
+def other_weights(policy: Policy) -> None:
     next(iter(policy.net.parameters())).data.view(-1)[0] += 1
-    keys.append(key(policy, task, protocol))
-    assert None not in keys
-    assert len(set(keys)) == len(keys)
+
+
+OTHER = [other_normaliser, other_interface, other_target, other_scale, other_weights]
+
+
+@pytest.mark.parametrize("change", OTHER)
+def test_another_policy_has_another_key(change):
+    policy, task = policy_and_task()
+    before = key(policy, task, PROTOCOL)
+    assert before == key(policy, task, PROTOCOL)
+    change(policy)
+    assert key(policy, task, PROTOCOL) not in (before, None)
+
+
+@pytest.mark.parametrize("name", ["name", "episodes", "lanes", "first_seed"])
+def test_another_protocol_has_another_key(name):
+    policy, task = policy_and_task()
+    old = getattr(PROTOCOL, name)
+    other = replace(PROTOCOL, **{name: f"{old}-other" if isinstance(old, str) else old + 1})
+    assert key(policy, task, PROTOCOL) != key(policy, task, other)
+
+
+def test_another_task_other_libraries_and_other_code_have_other_keys(monkeypatch):
+    policy, task = policy_and_task()
+    keys = [key(policy, task, PROTOCOL), key(policy, tiny_suite(tasks=2).tasks[1], PROTOCOL)]
+    monkeypatch.setattr(remembered, "versions", lambda: {"ale-py": "0"})
+    keys.append(key(policy, task, PROTOCOL))
+    monkeypatch.setattr(remembered, "code", lambda *folders: str(folders))
+    keys.append(key(policy, task, PROTOCOL))
+    assert len(set(keys)) == 4
+    assert content.code("evaluation") != content.code()
+
+
+class Contrary(Policy):
+    """Does the opposite."""
+
+
+def test_a_policy_of_a_class_that_we_do_not_know_is_played():
+    policy, task = policy_and_task()
+    policy.__class__ = Contrary
+    assert key(policy, task, PROTOCOL) is None
 
 
 def test_environments_that_cannot_be_known_are_played(tmp_path, played):
     policy, task = policy_and_task()
-    own = replace(task, environments=lambda protocol: task.environments(protocol))
-    memo, protocol = DiskMemo(tmp_path), Protocol(episodes=3)
-    first, second = (evaluate_once([(policy, own)], protocol, memo) for _ in range(2))
-    assert first == second == [evaluate(policy, task, protocol)]
+    memo, own = DiskMemo(tmp_path), replace(task, environments=lambda protocol: task.environments(protocol))
+    first, second = (evaluate_once([(policy, own)], PROTOCOL, memo) for _ in range(2))
+    assert first == second == [evaluate(policy, task, PROTOCOL)]
     assert len(played) == 2
-    assert key(policy, own, protocol) is None
+    assert key(policy, own, PROTOCOL) is None
 
 
 def test_results_come_back_in_the_order_of_the_players(tmp_path):
@@ -114,11 +164,43 @@ def test_results_come_back_in_the_order_of_the_players(tmp_path):
     for task in found.tasks:
         learner.learn(task)
     players = [(learner.policy(task.name), task) for task in found.tasks]
-    memo, protocol = DiskMemo(tmp_path), Protocol(episodes=3)
-    alone = [evaluate(*player, protocol) for player in players]
-    assert evaluate_once(players[1:2], protocol, memo) == alone[1:2]
-    assert evaluate_once(players, protocol, memo) == alone
-    assert evaluate_once(players[::-1], protocol, memo) == alone[::-1]
+    memo, alone = DiskMemo(tmp_path), [evaluate(*player, PROTOCOL) for player in players]
+    assert evaluate_once(players[1:2], PROTOCOL, memo) == alone[1:2]
+    assert evaluate_once(players, PROTOCOL, memo) == alone
+    assert evaluate_once(players[::-1], PROTOCOL, memo) == alone[::-1]
+
+
+def test_one_game_under_two_names_does_not_wait_for_itself(tmp_path):
+    policy, task = policy_and_task()
+    players = [(policy, task), (policy, replace(task, name="Again"))]
+    results = evaluate_once(players, PROTOCOL, DiskMemo(tmp_path))
+    assert results == [evaluate(policy, task, PROTOCOL)] * 2
+
+
+def test_two_that_want_the_same_in_another_order_do_not_wait_for_each_other(tmp_path):
+    locks: list[list[str]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memos, "locked", lambda path: locks[-1].append(path.stem) or nullcontext())
+        for names in ("abc", "cab"):
+            locks.append([])
+            with DiskMemo(tmp_path).entries([partial(str, name) for name in names]) as entries:
+                assert [entry.key for entry in entries] == list(names)
+    assert locks == [["a", "b", "c"]] * 2
+
+
+def test_the_log_says_what_was_played_and_what_recalled(tmp_path):
+    for name in ("first", "second"):
+        run_tiny("single", tmp_path / name, memo=tmp_path / "memo")
+    told = [
+        [
+            (event["recalled"], event["carried"])
+            for event in RunFolder(tmp_path / name).events()
+            if event["kind"] == "evaluate"
+        ]
+        for name in ("first", "second")
+    ]
+    assert all(not recalled for recalled, _ in told[0])
+    assert all(recalled == (carried is None) for recalled, carried in told[1])
 
 
 def test_a_kept_result_is_the_result():

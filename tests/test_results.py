@@ -219,6 +219,18 @@ def test_a_page_of_several_tables_has_each_in_its_place():
         fill(page, "five", "c")
 
 
+def test_the_command_fills_the_place_that_its_mark_names(tmp_path, capsys):
+    a_run(tmp_path / "runs", "one", "naive", 0, [-1.0, -1.0])
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table: begin -->\n1\n<!-- table: end -->\n<!-- b: begin -->\n2\n<!-- b: end -->\n")
+    before = page.read_text()
+    main(["table", str(tmp_path / "runs"), "--into", str(page), "--mark", "b"])
+    assert page.read_text() == before.replace("\n2\n", f"\n{table(tmp_path / 'runs')}\n")
+    with pytest.raises(SystemExit):
+        main(["table", str(tmp_path / "runs"), "--mark", "b"])
+    assert "--into PAGE" in capsys.readouterr().err
+
+
 def test_mistakes_are_one_sentence(tmp_path, capsys):
     with pytest.raises(Mistake, match="no place for this table"):
         fill("a page", "a table")

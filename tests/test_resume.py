@@ -16,6 +16,7 @@ import torch
 
 from holdfast.errors import Mistake
 from holdfast.learners import learner_for
+from holdfast.report.groups import group, read
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.recorder import FolderRecorder
 from holdfast.runs.run import Options, reopen, run
@@ -279,3 +280,19 @@ def test_two_processes_cannot_work_in_one_folder(tmp_path):
     learner = tiny_learner("naive", found)
     with RunFolder(tmp_path / "run", learner.plan), pytest.raises(Mistake, match="another process"):
         run(found, learner, tmp_path / "run", QUIET)
+
+
+def test_a_run_of_before_a_setting_came_is_resumed_evaluated_and_is_no_other_row(tmp_path):
+    """Records of older versions lack what was added since, and mean what it was then."""
+    found = tiny_suite()
+    run(found, tiny_learner("naive", found), tmp_path / "run", replace(QUIET, evaluate=False))
+    record = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert record["config"]["config"]["fit"].pop("whole") is True
+    (tmp_path / "run" / "config.json").write_text(json.dumps(record))
+    _, learner = reopen(tmp_path / "run", "cpu", found)
+    assert learner.plan.config.fit.whole
+    run(found, learner, tmp_path / "run", QUIET)
+    with pytest.raises(Mistake, match=r"fit\.whole = True, not False"):
+        run(found, tiny_learner("naive", found, fit__whole=False), tmp_path / "run", QUIET)
+    run(found, tiny_learner("naive", found, seed=1), tmp_path / "new", QUIET)
+    assert [made.label for made in group(read(tmp_path))] == ["naive"]

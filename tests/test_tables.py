@@ -286,6 +286,10 @@ def test_a_published_number_beside_other_conditions_says_in_what_they_differ(tmp
     text = markdown(make("main", records(tmp_path)))
     assert "| *published: tsn-core* |" in text
     assert "differ from the published" not in text
+    for name, value in {"steps": 8, "learning_rate": 1e-3, "schedule": "one-cycle", "return_scale": 100.0}.items():
+        a_run(tmp_path / name, "a", "tsn-core", 0, [10.0], "atari5", {**PAPER, "config": {"fit": {**fit, name: value}}})
+        other = markdown(make("main", records(tmp_path / name)))
+        assert "these runs differ from the published: fit." + name.replace("_", "\\_") in other
     a_run(tmp_path, "b", "naive", 0, [10.0], "atari5", {**PAPER, "data": "expert-100", "protocol": {"name": "noop"}})
     text = markdown(make("main", records(tmp_path)))
     assert "| *published: tsn-core* |" in text

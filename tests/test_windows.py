@@ -10,9 +10,10 @@ from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
 from holdfast.data.windows import PADDING, Mixture, Windows, pack
-from holdfast.learners.learner import new_net
+from holdfast.learners.learner import new_net, windows_of
 from holdfast.nets.transformer import NetConfig
 from holdfast.suites.interface import Continuous, Discrete, Interface
+from tests.tiny import tiny_plan, tiny_suite
 
 
 def episode(length: int, start: float = 0.0, reward: float = 1.0) -> Episode:
@@ -116,6 +117,18 @@ def test_windows_that_reach_over_the_ends_show_every_step_alike(whole, expected)
     for begin, length in zip(first, lengths, strict=True):
         seen[begin : begin + length] += 1
     assert seen / seen.sum() == pytest.approx(np.array(expected) / sum(expected), abs=0.005)
+
+
+def test_the_setting_reaches_the_windows():
+    found = tiny_suite(tasks=1)
+    data, nothing = found.tasks[0].dataset, Normaliser.identity()
+    drawn = {}
+    for whole in (True, False):
+        config = tiny_plan(found, "naive", fit__whole=whole).config
+        source = windows_of(data, nothing, torch.ones(1), config, "cpu")
+        drawn[whole] = source.draw(500, np.random.default_rng(0))[1]
+    assert drawn[True].min() == 4
+    assert drawn[False].min() == 1
 
 
 @pytest.mark.parametrize("length", [1, 3])

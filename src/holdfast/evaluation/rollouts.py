@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ class Evaluation:
     lengths: list[int]
     successes: list[bool]
     distinct: int  # episodes that differ in anything observed or done
+    recalled: bool = field(default=False, compare=False)  # not played here, but before
 
     @property
     def mean(self) -> float:

@@ -9,7 +9,7 @@ from holdfast.experts.demonstrate import Report
 from holdfast.experts.supply import silent
 from holdfast.experts.supply import suite as named_suite
 from holdfast.learners.learner import Learner, check_device
-from holdfast.learners.plan import Plan
+from holdfast.learners.plan import Plan, completed
 from holdfast.learners.registry import LEARNERS, entry
 from holdfast.suites import Suite
 from holdfast.suites.environments import Protocol
@@ -103,7 +103,7 @@ def read_plan(record: dict[str, Any], suite: Suite | None = None) -> Plan:
     if missing:
         raise Mistake(f"the run's config.json lacks {', '.join(sorted(missing))}")
     plan = configure(record["suite"], record["learner"], record["preset"], record["budget"], record["seed"], suite)
-    return _read(plan, record)
+    return _read(plan, completed(record))
 
 
 def _read(thing: Any, record: Any) -> Any:

@@ -1,6 +1,7 @@
 """A hash of all that can be reached from a thing: equal hashes mean that computing with the things gives equal bits."""
 
 import hashlib
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable
 from fractions import Fraction
@@ -19,7 +20,7 @@ from holdfast.data.windows import Mixture, Windows
 PLAIN = (type(None), bool, int, float, str, bytes, range, Fraction, torch.dtype, torch.device, np.dtype, np.generic)
 KNOWN = ("holdfast", "torch")  # whose classes are what their version, or their hashed source, says
 PYTHON_CLASS = 1 << 9  # set in the flags of a class that is written in Python, whose objects hide nothing
-CODE = ("data", "suites", "nets", "subnets", "learners", "evaluation")  # folders that decide what a fit or a game gives
+CODE = ("data", "suites", "nets", "subnets", "learners")  # folders that decide what a fit computes
 
 
 class Unknown(Exception):
@@ -79,12 +80,13 @@ class Walk:
             self._object(thing)
 
     def _named(self, thing: FunctionType | type) -> None:
-        """A function or a class that its name stands for."""
-        if (
-            thing.__module__.partition(".")[0] not in KNOWN or "<" in thing.__qualname__
-        ):  # made within a function, of what?
-            raise Unknown(f"{thing.__module__}.{thing.__qualname__}")
-        self._say("named", f"{thing.__module__}.{thing.__qualname__}")
+        """A function or a class that its name leads to."""
+        name, there = f"{thing.__module__}.{thing.__qualname__}", sys.modules.get(thing.__module__)
+        for part in thing.__qualname__.split("."):
+            there = getattr(there, part, None)
+        if there is not thing or thing.__module__.partition(".")[0] not in KNOWN:  # made within a function, or wrapped
+            raise Unknown(name)
+        self._say("named", name)
 
     def _object(self, thing: Any) -> None:
         kind = type(thing)
@@ -109,9 +111,11 @@ class Walk:
 
 
 @cache
-def code() -> str:
-    """The hash of our own source, as far as it decides what a fit computes and what a game gives."""
+def code(*more: str) -> str:
+    """The hash of our own source, as far as it decides what a fit computes, and of more folders of it."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted([root / "gpu.py", *(path for folder in CODE for path in (root / folder).rglob("*.py"))]):
+    for path in sorted(
+        [root / "gpu.py", *(path for folder in (*CODE, *more) for path in (root / folder).rglob("*.py"))]
+    ):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return digest.hexdigest()

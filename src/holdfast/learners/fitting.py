@@ -29,8 +29,8 @@ class FitConfig:
     sampling: Sampling = "episodes"
     """Windows are drawn uniformly over episodes and then over starts (episodes), or uniformly over all (windows)."""
     whole: bool = True
-    """Only whole windows are drawn, so that an episode's first step is in one of them and most others in K (the
-    publication). Without, windows may reach over an episode's ends, and every step of it is in K."""
+    """Only whole windows are drawn, so that an episode's first step is in one of them and most others in K. Without,
+    windows may reach over an episode's ends, and every step of it is in K."""
     packed: bool = True
     """Short windows share rows, so that padding is not computed; the loss is the same."""
     precision: Precision = "auto"

@@ -2,7 +2,7 @@
 
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from holdfast.learners.descent import Addition, trainable
 from holdfast.learners.team import team
 
 LOSSES, KEY = "losses", "key"
+Key = Callable[[], str | None]  # a hash that costs something to make; none where the work has none
 
 
 class Entry(ABC):
@@ -38,8 +39,14 @@ class Memo(ABC):
     """Where outcomes are kept; runs/memo.py has the one on disk."""
 
     @abstractmethod
-    def entry(self, key: Callable[[], str | None]) -> AbstractContextManager[Entry]:
-        """The place of the work with this key; whoever else wants it waits."""
+    def entries(self, keys: Sequence[Key]) -> AbstractContextManager[list[Entry]]:
+        """The places of works with these keys; whoever else wants one of them waits."""
+
+    @contextmanager
+    def entry(self, key: Key) -> Iterator[Entry]:
+        """The place of one."""
+        with self.entries([key]) as (entry,):
+            yield entry
 
 
 class Nowhere(Entry):
@@ -58,8 +65,8 @@ class NoMemo(Memo):
     """Everything is computed."""
 
     @contextmanager
-    def entry(self, key: Callable[[], str | None]) -> Iterator[Entry]:
-        yield Nowhere()
+    def entries(self, keys: Sequence[Key]) -> Iterator[list[Entry]]:
+        yield [Nowhere() for _ in keys]
 
 
 def key_of(model: nn.Module, *others: Any) -> str | None:

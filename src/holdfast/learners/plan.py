@@ -1,7 +1,8 @@
 """Everything that decides what a run computes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import arg
 
@@ -9,6 +10,8 @@ from holdfast.errors import Mistake
 from holdfast.learners.fitting import FitConfig
 from holdfast.nets.transformer import NetConfig
 from holdfast.suites.environments import Protocol
+
+LATER = {"config": {"fit": {"whole": True}}}  # settings that older records lack, as they were then
 
 
 @dataclass(frozen=True)
@@ -49,3 +52,9 @@ class Plan:
             raise Mistake(f"threads must be at least 1, got {self.threads}")
         if self.transitions is not None and self.transitions < 1:
             raise Mistake(f"transitions must be at least 1, got {self.transitions}")
+
+
+def completed(record: Mapping[str, Any], later: Mapping[str, Any] = LATER) -> dict[str, Any]:
+    """A recorded plan with the settings that came after it."""
+    inner = {name: completed(value, later[name]) for name, value in record.items() if isinstance(later.get(name), dict)}
+    return {**later, **record, **inner}

@@ -9,13 +9,13 @@ from typing import Any
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
+from holdfast.learners.plan import completed
 from holdfast.report.groups_labels import label, rank
 from holdfast.report.groups_made import Made
 from holdfast.report.groups_matrix import NEEDED, complete_matrix
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.settings import flattened
 
-LATER = {"fit.whole": True}  # settings that older records lack, as they were then
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
 EXPERT = "expert.json"  # beside the runs, what experts/starts.py writes
 OLDER = "the same run, made with older versions, or earlier on another device"
@@ -42,8 +42,9 @@ class Result:
     @property
     def settings(self) -> dict[str, Any]:
         """The plan, flat, and which data it was."""
-        flat = {name.removeprefix("config."): value for name, value in flattened(self.plan) if name not in ASIDE}
-        return LATER | flat | ({"datasets": self.data} if self.data else {})
+        plan = flattened(completed(self.plan))
+        flat = {name.removeprefix("config."): value for name, value in plan if name not in ASIDE}
+        return flat | ({"datasets": self.data} if self.data else {})
 
     @property
     def data(self) -> str:

@@ -68,6 +68,8 @@ def table_text(command: TableCommand) -> str:
 
 def put_table(command: TableCommand) -> None:
     """Prints what is asked for, or writes it where it is asked to."""
+    if command.mark != TableCommand.mark and not command.into:
+        raise Mistake("--mark says where in a page: give the page, --into PAGE")
     if command.into and (command.out or command.format != "md"):
         raise Mistake("--into fills a Markdown page: leave --out and --format out")
     content = table_text(command)

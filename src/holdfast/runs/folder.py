@@ -16,7 +16,7 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate
 from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
-from holdfast.learners.plan import Plan
+from holdfast.learners.plan import Plan, completed
 from holdfast.learners.team import team
 from holdfast.runs.files import append_line, make_folder, packed, read_json, read_tensors, write_bytes, write_json
 from holdfast.runs.settings import first_difference
@@ -48,7 +48,7 @@ class RunFolder:
         config = json.loads(json.dumps(asdict(plan)))
         if not self.resumed:
             self._create(config, plan.threads or torch.get_num_threads())  # a resumed run has as many
-        if difference := first_difference(read_json(self.path / "config.json")["config"], config):
+        if difference := first_difference(completed(read_json(self.path / "config.json")["config"]), config):
             name, old, new = difference
             raise Mistake(f"{self.path} is a run with {name} = {old}, not {new}: choose another --out or delete it")
 

@@ -1,7 +1,7 @@
 """Finished fits and evaluations on disk: a file each, which runs share, and which whoever makes it keeps locked."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from holdfast.data.locks import locked
 from holdfast.errors import Mistake
-from holdfast.learners.memo import Entry, Memo, Nowhere
+from holdfast.learners.memo import Entry, Key, Memo, Nowhere
 from holdfast.runs.files import packed, write_bytes
 
 
@@ -22,19 +22,19 @@ class DiskMemo(Memo):
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise Mistake(f"{path} cannot be a folder of fits ({problem.strerror}): choose another --memo") from None
+            raise Mistake(f"{path} cannot be a memo ({problem.strerror}): choose another --memo") from None
         self.path = path
 
     @contextmanager
-    def entry(self, key: Callable[[], str | None]) -> Iterator[Entry]:
-        name = key()
-        if name is None:
-            yield Nowhere()
-        else:
-            with ExitStack() as stack:
+    def entries(self, keys: Sequence[Key]) -> Iterator[list[Entry]]:
+        names = [key() for key in keys]
+        with ExitStack() as stack:
+            for name in sorted(
+                {name for name in names if name}
+            ):  # all in one order, so that no two wait for each other
                 with suppress(OSError):  # where no lock can be written, work may be done twice
                     stack.enter_context(locked(self.path / f"{name}.lock"))
-                yield File(self.path, name)
+            yield [File(self.path, name) if name else Nowhere() for name in names]
 
 
 class File(Entry):

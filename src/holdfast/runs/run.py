@@ -162,24 +162,28 @@ class Record:
             if origin is not None:
                 self.matrix.carry(stage, index, origin)
         played = [index for index, origin in origins.items() if origin is None]
+        recalled: set[int] = set()
         for first in range(0, len(played), TOGETHER):
-            self._play(stage, played[first : first + TOGETHER])
+            recalled |= self._play(stage, played[first : first + TOGETHER])
             self._keep()
         for index, origin in origins.items():
             task, mean = self.suite.names[index], float(np.mean(self.matrix.returns[stage][index]))
-            self.folder.event("evaluate", stage=stage, task=task, mean=mean, carried=origin)
+            told = {"carried": origin, "recalled": index in recalled}
+            self.folder.event("evaluate", stage=stage, task=task, mean=mean, **told)
             self.screen.show(f"evaluate after {self.suite.names[stage]}", index + 1, wanted, f"{task} {mean:.4g}")
         if missing:
             self._keep()
 
-    def _play(self, stage: int, indices: Sequence[int]) -> None:
-        """These tasks at once."""
+    def _play(self, stage: int, indices: Sequence[int]) -> set[int]:
+        """These tasks at once; returns those whose results a memo knew."""
         self.bring_learner_to(stage)
         tasks = [self.suite.tasks[index] for index in indices]
         players = [(self.learner.policy(task.name, known=stage + 1), task) for task in tasks]
         memo = NoMemo() if self.options.re_evaluate else self.memo
-        for index, result in zip(indices, evaluate_once(players, self.protocol, memo), strict=True):
+        results = dict(zip(indices, evaluate_once(players, self.protocol, memo), strict=True))
+        for index, result in results.items():
             self.matrix.record(stage, index, result)
+        return {index for index, result in results.items() if result.recalled}
 
     def close(self) -> None:
         """Leaves learner and results as the last task left them."""

@@ -32,7 +32,7 @@ class SweepCommand:
     at_once: int | None = None
     """Runs at the same time; by default one a GPU, or as many as the processor has room for (Ray: as it has room)."""
     memo: bool = True
-    """Runs share finished fits: a fit that several runs have in common is trained once."""
+    """Runs share finished fits and evaluations: what several have in common is trained and played once."""
     dry: bool = False
     """Check the grid and print its command lines; run nothing."""
     address: str | None = None

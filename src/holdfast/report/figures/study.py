@@ -57,6 +57,11 @@ class Setting:
     learner: str
     label: str
     runs: tuple[Run, ...]  # by seed, at least one
+    settings: Mapping[str, Any]  # flat, by dotted names
+
+    def agrees(self, other: "Setting") -> bool:
+        """Whether it has the same settings as another, so far as both have them."""
+        return all(other.settings[name] == value for name, value in self.settings.items() if name in other.settings)
 
     @property
     def matrices(self) -> list[Matrix]:
@@ -98,10 +103,15 @@ class Study:
         return list(dict.fromkeys(task for setting in self.settings for task in setting.tasks))
 
     @cached_property
+    def singles(self) -> list[Setting]:
+        """Where tasks were learned alone; first the setting that most others share."""
+        found = [setting for setting in self.settings if setting.learner == "single"]
+        return sorted(found, key=lambda single: -sum(map(single.agrees, self.settings)))
+
+    @cached_property
     def alone(self) -> Mapping[str, float]:
         """What each task reaches when it is learned alone; empty where no run tells."""
-        found = [setting for setting in self.settings if setting.learner == "single"]
-        known = [(task, estimate.value) for setting in found for task, estimate in setting.summary.returns.items()]
+        known = [(task, estimate.value) for found in self.singles for task, estimate in found.summary.returns.items()]
         return dict(reversed(known)) if {task for task, _ in known} >= set(self.tasks) else {}
 
     @cached_property
@@ -113,7 +123,9 @@ class Study:
     @property
     def reference_name(self) -> str:
         """The reference in words."""
-        return "learned alone" if self.alone else "the data's mean return"
+        if not self.alone:
+            return "the data's mean return"
+        return "learned alone" if len(self.singles) == 1 else f"learned alone ({self.singles[0].label})"
 
     def share(self, task: str, value: float | None) -> float | None:
         """A return as a share of the reference.
@@ -146,7 +158,7 @@ def _keys(labels: Sequence[str]) -> list[str]:
 
 def _setting(key: str, found: Group) -> Setting:
     runs = tuple(_run(result, result.matrix) for result in found.results if result.matrix)
-    return Setting(key, found.learner, found.label, runs)
+    return Setting(key, found.learner, found.label, runs, found.settings)
 
 
 def _run(result: Result, matrix: Matrix) -> Run:
