@@ -1,10 +1,11 @@
 """Draws Atari-5 under the protocol `paper`: how near learners end to their targets, and what they replay.
 
-python docs/images/make_atari5_figures.py results/atari5/paper docs/images/atari5.png docs/images/atari5-memorised.png
+python docs/images/make_atari5_figures.py results/atari5 docs/images
 """
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -12,27 +13,27 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from holdfast.report.groups import Group, group, read
+from holdfast.report.groups import Group, Result, group, read
 from holdfast.report.published import all_rows, matching
 from holdfast.report.summary import summarise
 from holdfast.runs.folder import RunFolder
 from holdfast.suites.recordings import SOURCES
 
 OURS, PUBLISHED, DATA, OTHER = "#1f6f8b", "#c9772b", "#555555", "#b3363c"
-SHOWN = {  # rows from top to bottom, and what they are called
-    "naive": "naive",
-    "ewc": "ewc, strength 50",
-    "si": "si, strength 1",
-    "cumulative": "cumulative (keeps data)",
-    "tsn-replaykl tau=0.25": "tsn-replaykl (1 copy)",
-    "affinity-h tau=0.5 alpha=0.7": "affinity-h (2 copies)",
-    "affinity-l tau=35": "affinity-l (3 to 5 copies)",
-    "affinity-a tau=10": "affinity-a (4 copies)",
-    "affinity-l tau=0 fit.return_scale=1556": "affinity-l, a copy per task",
-    "tsn-core fit.return_scale=1556": "tsn-core (1 copy)",
-    "tsn-core fit.return_scale=100": "tsn-core, returns / 100 (1 copy)",
-    "single fit.return_scale=1556": "single (5 networks)",
-}
+PAPER = {"protocol.name": "paper", "fit.return_scale": 1556.0}
+SHOWN = (  # rows from top to bottom: what they are called, the learner, and settings that tell it from others
+    ("naive", "naive", PAPER),
+    ("ewc, strength 50", "ewc", PAPER),
+    ("si, strength 1", "si", PAPER),
+    ("cumulative (keeps data)", "cumulative", PAPER),
+    ("tsn-replaykl (1 copy)", "tsn-replaykl", PAPER),
+    ("tsn-core (1 copy)", "tsn-core", PAPER),
+    ("affinity-h (2 copies)", "affinity-h", {**PAPER, "routing.threshold": 0.5, "routing.alpha": 0.7}),
+    ("affinity-l (3 to 5 copies)", "affinity-l", {**PAPER, "routing.threshold": 35.0}),
+    ("affinity-a (4 copies)", "affinity-a", {**PAPER, "routing.threshold": 10.0}),
+    ("affinity-l, a copy per task", "affinity-l", {**PAPER, "routing.threshold": 0.0}),
+    ("single (5 networks)", "single", PAPER),
+)
 Recorded = dict[str, list[tuple[int, int]]]  # by task, return and length of its episodes
 
 
@@ -48,16 +49,25 @@ def random_replay(data: Recorded) -> tuple[float, float]:
     return float(np.mean([np.mean(part) for part in shares])), float(sum(map(np.var, shares)) ** 0.5 / len(shares))
 
 
+def row(groups: list[Group], learner: str, settings: Mapping[str, float]) -> Group:
+    """The one group of a learner with these settings."""
+    (found,) = (
+        found
+        for found in groups
+        if found.learner == learner and all(found.settings[name] == value for name, value in settings.items())
+    )
+    return found
+
+
 def draw_share(axes: Axes, place: int, found: Group) -> None:
-    """Ours with its interval and single runs, and the published one where there is one."""
-    share = summarise(found.matrices).normalised
-    assert share is not None
-    low, high = share.interval or (share.value, share.value)
-    axes.plot([low, high], [place, place], color=OURS, lw=2)
-    axes.plot(share.value, place, "o", color=OURS, ms=7)
-    row = matching(all_rows("atari5"), found.learner, found.routing)
-    if row and "NormAvg" in row and found.settings["fit.return_scale"] == 1556:
-        axes.plot(row["NormAvg"], place, "D", mfc="none", mec=PUBLISHED, ms=7)
+    """Ours, every seed and their mean, and the published one where there is one."""
+    shares = [matrix.metrics()["NormAvg"] for matrix in found.matrices]
+    axes.plot([min(shares), max(shares)], [place, place], color=OURS, lw=1)
+    axes.plot(shares, [place] * len(shares), "o", mfc="white", mec=OURS, ms=5)
+    axes.plot(np.mean(shares), place, "o", color=OURS, ms=7)
+    known = matching(all_rows("atari5"), found.learner, found.routing)
+    if known and "NormAvg" in known:
+        axes.plot(known["NormAvg"], place, "D", mfc="none", mec=PUBLISHED, ms=7)
 
 
 def draw_forgetting(axes: Axes, place: int, found: Group) -> None:
@@ -76,22 +86,22 @@ def plain(axes: Axes) -> None:
 
 def learners(root: Path) -> Figure:
     """Share of the target and return forgotten, a row for each learner."""
-    groups = {found.label: found for found in group(read(root)) if found.matrices}
-    rows = [label for label in SHOWN if label in groups]
+    groups = group(paper_runs(root))
+    rows = {name: row(groups, learner, settings) for name, learner, settings in SHOWN}
     drawing, (left, right) = plt.subplots(
         1, 2, figsize=(10.5, 4.9), sharey=True, width_ratios=[1.8, 1], layout="constrained"
     )
-    for place, label in enumerate(rows):
-        draw_share(left, place, groups[label])
-        draw_forgetting(right, place, groups[label])
-    mean, spread = random_replay(recorded(groups[rows[0]].matrices[0].tasks))
-    left.axvspan(
-        mean - spread, mean + spread, color=DATA, alpha=0.15, lw=0, label="replaying recorded episodes blindly"
-    )
+    for place, found in enumerate(rows.values()):
+        draw_share(left, place, found)
+        draw_forgetting(right, place, found)
+    mean, spread = random_replay(recorded(groups[0].matrices[0].tasks))
+    left.axvspan(mean - spread, mean + spread, color=DATA, alpha=0.15, lw=0)
     left.axvline(mean, color=DATA, ls="--", lw=1)
-    left.plot([], [], "o-", color=OURS, label="holdfast, three seeds, 95 % interval")
+    left.plot([], [], "o", color=OURS, label="holdfast, mean of three seeds")
+    left.plot([], [], "o", mfc="white", mec=OURS, ms=5, label="each seed: one episode a game")
     left.plot([], [], "D", mfc="none", mec=PUBLISHED, label="published (other experts)")
-    left.set_yticks(range(len(rows)), [SHOWN[label] for label in rows])
+    left.plot([], [], "--", color=DATA, label="a recorded episode drawn blindly,\n± one standard deviation")
+    left.set_yticks(range(len(rows)), list(rows))
     left.invert_yaxis()
     left.set_xlim(0, 102)
     left.set_xlabel("NormAvg: share of the target return, % (more is better)")
@@ -103,10 +113,15 @@ def learners(root: Path) -> Figure:
     return drawing
 
 
+def paper_runs(root: Path) -> list[Result]:
+    """The runs under the protocol `paper`."""
+    return [result for result in read(root) if result.matrix and result.settings["protocol.name"] == "paper"]
+
+
 def policies(root: Path, index: int, task: str) -> dict[str, tuple[float, int]]:
     """What each different policy for a task earned right after the task was learned, and in how many steps."""
     found = {}
-    for result in (result for result in read(root) if result.matrix):
+    for result in paper_runs(root):
         certificates = RunFolder(result.folder).read_certificates()
         own = next(known for known in certificates if (known.stage, known.task) == (index, task))
         found[own.fingerprint] = (result.matrix.returns[index][index][0], result.matrix.lengths[index][index][0])
@@ -115,7 +130,7 @@ def policies(root: Path, index: int, task: str) -> dict[str, tuple[float, int]]:
 
 def memorised(root: Path) -> Figure:
     """For each game whose episodes end by themselves, how many policies earned what, beside the recorded episodes."""
-    tasks = next(result.matrix.tasks for result in read(root) if result.matrix)
+    tasks = paper_runs(root)[0].matrix.tasks
     data = {task: episodes for task, episodes in recorded(tasks).items() if len({length for _, length in episodes}) > 1}
     drawing, panels = plt.subplots(1, len(data), figsize=(10.5, 3.6), layout="constrained")
     for axes, (task, episodes) in zip(panels, data.items(), strict=True):
@@ -127,7 +142,7 @@ def memorised(root: Path) -> Figure:
         for score, count in total.items():
             axes.hlines(score, 0, count, color=OTHER, lw=4)
             axes.hlines(score, 0, replays[score], color=OURS, lw=4)
-        axes.set_title(f"{task}: {replays.total()} of {len(found)}", fontsize=10)
+        axes.set_title(f"{task}: {replays.total()} of {len(found)} replay", fontsize=10)
         axes.set_xlim(-0.09 * widest, 1.08 * widest)
         axes.xaxis.get_major_locator().set_params(integer=True)
         plain(axes)
@@ -141,5 +156,5 @@ def memorised(root: Path) -> Figure:
 
 
 if __name__ == "__main__":
-    learners(Path(sys.argv[1])).savefig(sys.argv[2], dpi=150)
-    memorised(Path(sys.argv[1])).savefig(sys.argv[3], dpi=150)
+    learners(Path(sys.argv[1])).savefig(Path(sys.argv[2]) / "atari5.png", dpi=150)
+    memorised(Path(sys.argv[1])).savefig(Path(sys.argv[2]) / "atari5-memorised.png", dpi=150)
