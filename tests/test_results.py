@@ -166,6 +166,8 @@ def test_a_published_row_is_that_of_the_same_threshold():
     assert row("panda3", "affinity-a", threshold=0.5) is None
     assert row("panda3", "ewc")["AvgGap"] == 7.632
     assert row("toy", "ewc") is None
+    assert published({"suite": "panda3", "learner": "ewc", "config": {"strength": 50.0}})["AvgGap"] == 7.632
+    assert published({"suite": "panda3", "learner": "ewc", "config": {"strength": 1e4}}) is None
     assert matching(all_rows("atari5"), "affinity-a", {"threshold": 16.0})["NormAvg"] == 88.5
 
 

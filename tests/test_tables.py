@@ -582,10 +582,11 @@ def test_an_expert_that_is_damaged_is_a_mistake(tmp_path, record):
         records(tmp_path)
 
 
-def test_a_reader_who_has_seen_enough_is_no_error(tmp_path):
+@pytest.mark.parametrize("command", ["table", "show"])
+def test_a_reader_who_has_seen_enough_is_no_error(command, tmp_path):
     a_run(tmp_path, "one", "naive", 0, RETURNS)
     code = "from holdfast.cli import main; import sys; main(sys.argv[1:])"
-    words = [sys.executable, "-c", code, "table", str(tmp_path)]
+    words = [sys.executable, "-c", code, command, str(tmp_path / "one")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writing:
         writing.stdout.close()  # before anything is written
         assert (writing.stderr.read(), writing.wait()) == (b"", 141)

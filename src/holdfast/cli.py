@@ -47,6 +47,13 @@ USAGE = """usage: holdfast COMMAND ...
 holdfast COMMAND --help tells more; holdfast run --suite S --learner L --help lists that learner's settings."""
 
 
+class Output(Console):
+    """The screen; that nobody reads it any more is seen to by `main`."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 @dataclass(frozen=True)
 class EvaluateCommand:
     """Fill the matrix of a run that was trained with --no-evaluate."""
@@ -116,7 +123,7 @@ def sweep_command(arguments: Sequence[str]) -> None:
     if command.dry:
         print("\n".join(shlex.join(["holdfast", *job.words]) for job in done.jobs))
         return
-    Console().print(table(done.results))
+    Output().print(table(done.results))
     failed = sum(result.state == "failed" for result in done.results)
     print(f"{len(done.jobs) - failed} of {len(done.jobs)} runs are in {done.out}")
     if failed:
@@ -137,7 +144,7 @@ def data_command(arguments: Sequence[str]) -> None:
     if command.what == "build":
         print("\n".join(names))
     else:
-        Console().print(checks_table(supply.check(suite, command.replays)))
+        Output().print(checks_table(supply.check(suite, command.replays)))
 
 
 def expert_command(arguments: Sequence[str]) -> None:
@@ -167,7 +174,7 @@ def show_run(path: Path) -> None:
     matrix = folder.read_matrix()
     if matrix is None:
         raise Mistake(f"{path} has no results yet: holdfast evaluate {path}")
-    show(Console(), folder, matrix)
+    show(Output(), folder, matrix)
 
 
 def report_command(arguments: Sequence[str]) -> None:

@@ -94,12 +94,13 @@ def _agrees(method: str, routing: Mapping[str, Any]) -> bool:
 
 
 def published(plan: Mapping[str, Any]) -> Row | None:
-    """The row that a run compares with; none where its data, protocol, tasks or threshold are not the published."""
+    """The row that a run compares with; none where data, protocol, tasks, threshold or strength are not the published."""
     suite, ran = plan["suite"], {**plan, "protocol": plan.get("protocol", {}).get("name")}
     alike = all(ran.get(name) in values for name, values in LIKE.get(suite, {}).items())
-    if not alike or _other_order(suite, plan):
+    config, strength = plan.get("config", {}), CHOSEN.get(suite, {}).get(f"{plan['learner']}:strength")
+    if not alike or _other_order(suite, plan) or config.get("strength", strength) != strength:
         return None
-    return matching(all_rows(suite), plan["learner"], plan.get("config", {}).get("routing", {}))
+    return matching(all_rows(suite), plan["learner"], config.get("routing", {}))
 
 
 def differences(suite: str, learner: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
