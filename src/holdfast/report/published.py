@@ -94,7 +94,7 @@ def _agrees(method: str, routing: Mapping[str, Any]) -> bool:
 
 
 def published(plan: Mapping[str, Any]) -> Row | None:
-    """The row that a run compares with; none where data, protocol, tasks, threshold or strength are not the published."""
+    """The row that a run compares with; none where its data, protocol, tasks, threshold or strength are others."""
     suite, ran = plan["suite"], {**plan, "protocol": plan.get("protocol", {}).get("name")}
     alike = all(ran.get(name) in values for name, values in LIKE.get(suite, {}).items())
     config, strength = plan.get("config", {}), CHOSEN.get(suite, {}).get(f"{plan['learner']}:strength")
