@@ -12,14 +12,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rows import DATA, OURS, PUBLISHED, draw_forgetting, draw_published, plain
 
 from holdfast.report.groups import Group, Result, group, read
-from holdfast.report.published import all_rows, matching
-from holdfast.report.summary import summarise
 from holdfast.runs.folder import RunFolder
 from holdfast.suites.recordings import SOURCES
 
-OURS, PUBLISHED, DATA, OTHER = "#1f6f8b", "#c9772b", "#555555", "#b3363c"
+OTHER = "#b3363c"
 PAPER = {"protocol.name": "paper", "fit.return_scale": 1556.0}
 SHOWN = (  # rows from top to bottom: what they are called, the learner, and settings that tell it from others
     ("naive", "naive", PAPER),
@@ -65,23 +64,7 @@ def draw_share(axes: Axes, place: int, found: Group) -> None:
     axes.plot([min(shares), max(shares)], [place, place], color=OURS, lw=1)
     axes.plot(shares, [place] * len(shares), "o", mfc="white", mec=OURS, ms=5)
     axes.plot(np.mean(shares), place, "o", color=OURS, ms=7)
-    known = matching(all_rows("atari5"), found.learner, found.routing)
-    if known and "NormAvg" in known:
-        axes.plot(known["NormAvg"], place, "D", mfc="none", mec=PUBLISHED, ms=7)
-
-
-def draw_forgetting(axes: Axes, place: int, found: Group) -> None:
-    """What was forgotten; exactly nothing is said in words."""
-    forgotten = summarise(found.matrices).forgotten
-    axes.barh(place, forgotten, color=OURS, height=0.55)
-    axes.text(forgotten + 8, place, f"{forgotten:.3g}" if forgotten else "0, exactly", va="center", fontsize=9)
-
-
-def plain(axes: Axes) -> None:
-    """Only what is read."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="x", alpha=0.25)
-    axes.minorticks_off()
+    draw_published(axes, place, "atari5", found, "NormAvg")
 
 
 def learners(root: Path) -> Figure:
@@ -93,7 +76,7 @@ def learners(root: Path) -> Figure:
     )
     for place, found in enumerate(rows.values()):
         draw_share(left, place, found)
-        draw_forgetting(right, place, found)
+        draw_forgetting(right, place, found, digits=3, apart=8)
     mean, spread = random_replay(recorded(groups[0].matrices[0].tasks))
     left.axvspan(mean - spread, mean + spread, color=DATA, alpha=0.15, lw=0)
     left.axvline(mean, color=DATA, ls="--", lw=1)

@@ -11,13 +11,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rows import DATA, OURS, PUBLISHED, draw_forgetting, draw_published, plain
 
 from holdfast.evaluation.metrics import avg_gap
 from holdfast.report.groups import Group, group, read
-from holdfast.report.published import all_rows, matching
 from holdfast.report.summary import summarise
 
-OURS, PUBLISHED, EXPERT = "#1f6f8b", "#c9772b", "#555555"
 SHOWN = {  # rows from top to bottom, and what they are called
     "naive": "naive",
     "ewc strength=10000": "ewc, strength 1e4",
@@ -45,16 +44,8 @@ def draw_gap(axes: Axes, place: int, found: Group) -> None:
     low, high = gap.interval or (gap.value, gap.value)
     axes.plot([low, high], [place, place], color=OURS, lw=2)
     axes.plot(gap.value, place, "o", color=OURS, ms=7)
-    row = matching(all_rows("panda3"), found.learner, found.routing)
-    if row and "AvgGap" in row and found.label != "tsn-replaykl tau=0.25 subnets.outside=private":
-        axes.plot(row["AvgGap"], place, "D", mfc="none", mec=PUBLISHED, ms=7)
-
-
-def draw_forgetting(axes: Axes, place: int, found: Group) -> None:
-    """What was forgotten; exactly nothing is said in words."""
-    forgotten = summarise(found.matrices).forgotten
-    axes.barh(place, forgotten, color=OURS, height=0.55)
-    axes.text(forgotten + 0.15, place, f"{forgotten:.2g}" if forgotten else "0, exactly", va="center", fontsize=9)
+    if found.label != "tsn-replaykl tau=0.25 subnets.outside=private":  # the published one had its leak open
+        draw_published(axes, place, "panda3", found, "AvgGap")
 
 
 def figure(root: Path) -> Figure:
@@ -66,12 +57,12 @@ def figure(root: Path) -> Figure:
     )
     for place, label in enumerate(rows):
         draw_gap(left, place, groups[label])
-        draw_forgetting(right, place, groups[label])
+        draw_forgetting(right, place, groups[label], digits=2, apart=0.15)
     matrix = groups[rows[0]].matrices[0]
-    left.axvline(expert_gap(root, matrix.targets, matrix.tasks), color=EXPERT, ls="--", lw=1)
+    left.axvline(expert_gap(root, matrix.targets, matrix.tasks), color=DATA, ls="--", lw=1)
     left.plot([], [], "o-", color=OURS, label="holdfast, 95 % interval")
     left.plot([], [], "D", mfc="none", mec=PUBLISHED, label="published (other expert, other starts)")
-    left.plot([], [], "--", color=EXPERT, label="our expert itself, same starts")
+    left.plot([], [], "--", color=DATA, label="our expert itself, same starts")
     left.set_xscale("log")
     left.set_xticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
     left.set_yticks(range(len(rows)), [SHOWN[label] for label in rows])
@@ -81,9 +72,7 @@ def figure(root: Path) -> Figure:
     right.set_xlim(0, 11)
     left.legend(loc="lower right", fontsize=8, frameon=False)
     for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="x", alpha=0.25)
-        axes.minorticks_off()
+        plain(axes)
     return drawing
 
 

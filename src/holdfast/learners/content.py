@@ -114,8 +114,7 @@ class Walk:
 def code(*more: str) -> str:
     """The hash of our own source, as far as it decides what a fit computes, and of more folders of it."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted(
-        [root / "gpu.py", *(path for folder in (*CODE, *more) for path in (root / folder).rglob("*.py"))]
-    ):
+    inside = [path for folder in (*CODE, *more) for path in (root / folder).rglob("*.py")]
+    for path in sorted([root / "gpu.py", *inside]):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return digest.hexdigest()

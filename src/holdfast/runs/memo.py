@@ -29,9 +29,7 @@ class DiskMemo(Memo):
     def entries(self, keys: Sequence[Key]) -> Iterator[list[Entry]]:
         names = [key() for key in keys]
         with ExitStack() as stack:
-            for name in sorted(
-                {name for name in names if name}
-            ):  # all in one order, so that no two wait for each other
+            for name in sorted(set(filter(None, names))):  # all in one order, so that no two wait for each other
                 with suppress(OSError):  # where no lock can be written, work may be done twice
                     stack.enter_context(locked(self.path / f"{name}.lock"))
             yield [File(self.path, name) if name else Nowhere() for name in names]
