@@ -183,7 +183,7 @@ def playing(shape: Shape, machine: Machine) -> Row | None:
         for play in plays:
             next(play)  # up to the reset
         began = time.perf_counter()
-        side_by_side(plays)
+        list(side_by_side(plays))
         return 1e3 * (time.perf_counter() - began) / shape.game
 
     pairs = [(per_step(True), per_step(False)) for _ in range(7)][2:]  # the first two warm up

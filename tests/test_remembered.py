@@ -1,6 +1,6 @@
 """An evaluation that was done before is recalled, and no other."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -32,7 +32,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tasks that were really played."""
     play, seen = remembered.evaluate_together, []
 
-    def counted(players: Sequence[tuple[Policy, Task]], protocol: Protocol) -> list[Evaluation]:
+    def counted(players: Sequence[tuple[Policy, Task]], protocol: Protocol) -> Iterator[tuple[int, Evaluation]]:
         seen.extend(task.name for _, task in players)
         return play(players, protocol)
 
@@ -152,29 +152,45 @@ def test_a_policy_of_a_class_that_we_do_not_know_is_played():
 def test_environments_that_cannot_be_known_are_played(tmp_path, played):
     policy, task = policy_and_task()
     memo, own = DiskMemo(tmp_path), replace(task, environments=lambda protocol: task.environments(protocol))
-    first, second = (evaluate_once([(policy, own)], PROTOCOL, memo) for _ in range(2))
-    assert first == second == [evaluate(policy, task, PROTOCOL)]
+    first, second = (list(evaluate_once([(policy, own)], PROTOCOL, memo)) for _ in range(2))
+    assert first == second == [(0, evaluate(policy, task, PROTOCOL))]
     assert len(played) == 2
     assert key(policy, own, PROTOCOL) is None
 
 
-def test_results_come_back_in_the_order_of_the_players(tmp_path):
+def test_results_come_back_with_the_places_of_the_players(tmp_path):
     found = tiny_suite()
     learner = tiny_learner("single", found)
     for task in found.tasks:
         learner.learn(task)
     players = [(learner.policy(task.name), task) for task in found.tasks]
     memo, alone = DiskMemo(tmp_path), [evaluate(*player, PROTOCOL) for player in players]
-    assert evaluate_once(players[1:2], PROTOCOL, memo) == alone[1:2]
-    assert evaluate_once(players, PROTOCOL, memo) == alone
-    assert evaluate_once(players[::-1], PROTOCOL, memo) == alone[::-1]
+    assert dict(evaluate_once(players[1:2], PROTOCOL, memo)) == dict(enumerate(alone[1:2]))
+    assert dict(evaluate_once(players, PROTOCOL, memo)) == dict(enumerate(alone))
+    assert dict(evaluate_once(players[::-1], PROTOCOL, memo)) == dict(enumerate(alone[::-1]))
+
+
+def test_what_was_played_before_an_interruption_is_known(tmp_path, played):
+    found = tiny_suite()
+    learner = tiny_learner("single", found)
+    for task in found.tasks:
+        learner.learn(task)
+    players, memo = [(learner.policy(task.name), task) for task in found.tasks], DiskMemo(tmp_path)
+    interrupted = evaluate_once(players, PROTOCOL, memo)
+    place, result = next(interrupted)
+    interrupted.close()
+    played.clear()
+    first, *others = evaluate_once(players, PROTOCOL, memo)
+    assert first == (place, result)
+    assert first[1].recalled
+    assert sorted(played) == sorted(found.tasks[other].name for other, _ in others)
 
 
 def test_one_game_under_two_names_does_not_wait_for_itself(tmp_path):
     policy, task = policy_and_task()
     players = [(policy, task), (policy, replace(task, name="Again"))]
-    results = evaluate_once(players, PROTOCOL, DiskMemo(tmp_path))
-    assert results == [evaluate(policy, task, PROTOCOL)] * 2
+    results = dict(evaluate_once(players, PROTOCOL, DiskMemo(tmp_path)))
+    assert results == dict.fromkeys(range(2), evaluate(policy, task, PROTOCOL))
 
 
 def test_two_that_want_the_same_in_another_order_do_not_wait_for_each_other(tmp_path):

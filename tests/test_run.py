@@ -11,7 +11,9 @@ import pytest
 
 import holdfast
 from holdfast.cli import main
+from holdfast.evaluation.remembered import evaluate_once
 from holdfast.evaluation.rollouts import evaluate, evaluate_together, play, side_by_side
+from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
 from holdfast.suites.environments import Environments, Protocol, Step
 from tests.tiny import ALL, QUIET, SPARSE, tiny_learner, tiny_suite
@@ -125,7 +127,7 @@ def test_two_groups_in_turn_play_the_episodes_that_one_plays(lanes, episodes):
     together = evaluate(policy, found.tasks[0], protocol)
     assert len(together.returns) == episodes
     for groups in (2, 3):
-        assert evaluate_together([(policy, found.tasks[0])], protocol, groups) == [together]
+        assert list(evaluate_together([(policy, found.tasks[0])], protocol, groups)) == [(0, together)]
 
 
 def test_tasks_played_together_are_played_as_each_alone():
@@ -134,7 +136,8 @@ def test_tasks_played_together_are_played_as_each_alone():
     for task in found.tasks:
         learner.learn(task)
     players, protocol = [(learner.policy(task.name), task) for task in found.tasks], Protocol(episodes=5, lanes=2)
-    assert evaluate_together(players, protocol) == [evaluate(*player, protocol) for player in players]
+    alone = {place: evaluate(*player, protocol) for place, player in enumerate(players)}
+    assert dict(evaluate_together(players, protocol)) == alone
 
 
 def test_a_run_has_the_same_results_however_many_tasks_are_played_at_once(tmp_path, monkeypatch):
@@ -142,6 +145,22 @@ def test_a_run_has_the_same_results_however_many_tasks_are_played_at_once(tmp_pa
     whole = run(found, tiny_learner("naive", found), tmp_path / "all", QUIET)
     monkeypatch.setattr("holdfast.runs.run.TOGETHER", 2)
     assert run(found, tiny_learner("naive", found), tmp_path / "few", QUIET).returns == whole.returns
+
+
+def test_an_interrupted_evaluation_keeps_each_task_that_it_had_played(tmp_path, monkeypatch):
+    def one_then_interrupted(*asked):
+        yield next(evaluate_once(*asked))
+        raise KeyboardInterrupt
+
+    found = tiny_suite()
+    whole = run(found, tiny_learner("naive", found), tmp_path / "whole", QUIET)
+    monkeypatch.setattr("holdfast.runs.run.evaluate_once", one_then_interrupted)
+    for played in range(1, 7):  # 1 + 2 + 3 tasks
+        with pytest.raises(KeyboardInterrupt):
+            run(found, tiny_learner("naive", found), tmp_path / "part", QUIET)
+        cells = [cell for row in RunFolder(tmp_path / "part").read_matrix().returns for cell in row]
+        assert sum(cell is not None for cell in cells) == played
+    assert run(found, tiny_learner("naive", found), tmp_path / "part", QUIET).returns == whole.returns
 
 
 class Countdown(Environments):
@@ -165,7 +184,7 @@ def test_what_simulators_give_after_an_episode_has_ended_means_nothing():
     policy = SimpleNamespace(
         reset=lambda count: None, act=lambda observations, rewards: (told.append(rewards.copy()), np.zeros(3))[1]
     )
-    ((returns, lengths, successes, _),) = side_by_side([play(policy, Countdown(), range(3))])
+    ((_, (returns, lengths, successes, _)),) = side_by_side([play(policy, Countdown(), range(3))])
     assert (returns, lengths, successes) == ([1.0, 2.0, 3.0], [1, 2, 3], [False] * 3)
     assert np.array_equal(told, [[0, 0, 0], [1, 1, 1], [0, 1, 1]])
 

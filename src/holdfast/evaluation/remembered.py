@@ -1,6 +1,6 @@
 """Evaluations that were done before: the same policy in the same episodes is played once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import torch
@@ -15,15 +15,17 @@ from holdfast.suites.task import Task
 from holdfast.versions import versions
 
 
-def evaluate_once(players: Sequence[tuple[Policy, Task]], protocol: Protocol, memo: Memo) -> list[Evaluation]:
-    """As `evaluate_together`, but what the memo knows is recalled, and what it does not know is kept there."""
+def evaluate_once(
+    players: Sequence[tuple[Policy, Task]], protocol: Protocol, memo: Memo
+) -> Iterator[tuple[int, Evaluation]]:
+    """As `evaluate_together`, but what the memo knows is recalled first, and what it does not know is kept there."""
     with memo.entries([partial(key, policy, task, protocol) for policy, task in players]) as entries:
-        known = [unpacked(entry.read()) for entry in entries]
-        missing = [place for place, result in enumerate(known) if result is None]
-        played = dict(zip(missing, evaluate_together([players[place] for place in missing], protocol), strict=True))
-        for place, result in played.items():
-            entries[place].write(packed(result))
-    return [result or played[place] for place, result in enumerate(known)]
+        known = {place: unpacked(entry.read()) for place, entry in enumerate(entries)}
+        yield from ((place, result) for place, result in known.items() if result)
+        missing = [place for place, result in known.items() if not result]
+        for number, result in evaluate_together([players[place] for place in missing], protocol):
+            entries[missing[number]].write(packed(result))
+            yield missing[number], result
 
 
 def key(policy: Policy, task: Task, protocol: Protocol) -> str | None:

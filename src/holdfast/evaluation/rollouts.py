@@ -1,7 +1,7 @@
 """Playing: a policy in a task's environments, all episodes of a protocol in lock-step."""
 
 import hashlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
@@ -36,20 +36,27 @@ class Evaluation:
 
 def evaluate(policy: Policy, task: Task, protocol: Protocol) -> Evaluation:
     """Plays every episode of the protocol to its end."""
-    return evaluate_together([(policy, task)], protocol)[0]
+    ((_, result),) = evaluate_together([(policy, task)], protocol)
+    return result
 
 
 def evaluate_together(
     players: Sequence[tuple[Policy, Task]], protocol: Protocol, groups: int | None = None
-) -> list[Evaluation]:
+) -> Iterator[tuple[int, Evaluation]]:
     """The same for several policies, each in its task: while some are simulated, others act.
 
-    A policy's episodes are in two groups on a GPU, so that one alone has something to do as well.
+    Yields a player's place and what it earned as soon as its last episode ends. A policy's episodes are in two groups
+    on a GPU, so that one alone has something to do as well.
     """
     with ExitStack() as stack:
         plays = [tables(*player, protocol, groups, stack) for player in players]
-        played = iter(side_by_side([play for group in plays for play in group]))
-        return [evaluation([next(played) for _ in group]) for group in plays]
+        places = [place for place, group in enumerate(plays) for _ in group]
+        ended: list[dict[int, list[Played]]] = [{} for _ in plays]
+        for number, played in side_by_side([play for group in plays for play in group]):
+            place = places[number]
+            ended[place][number] = played
+            if len(ended[place]) == len(plays[place]):
+                yield place, evaluation([ended[place][part] for part in sorted(ended[place])])
 
 
 def tables(
@@ -71,17 +78,16 @@ def evaluation(groups: Sequence[list[Played]]) -> Evaluation:
     return Evaluation(returns, lengths, successes, len(set(stories)))
 
 
-def side_by_side(plays: Sequence[Generator[None, None, Result]]) -> list[Result]:
-    """Carries these on in turn to their ends, and returns what each had in the end."""
-    results: dict[int, Result] = {}
-    while len(results) < len(plays):
-        for number, playing in enumerate(plays):
-            if number not in results:
-                try:
-                    next(playing)
-                except StopIteration as end:
-                    results[number] = end.value
-    return [results[number] for number in range(len(plays))]
+def side_by_side(plays: Sequence[Generator[None, None, Result]]) -> Iterator[tuple[int, Result]]:
+    """Carries these on in turn to their ends; yields the number of each, and what it had in the end, when it ends."""
+    going = dict(enumerate(plays))
+    while going:
+        for number, playing in list(going.items()):
+            try:
+                next(playing)
+            except StopIteration as end:
+                del going[number]
+                yield number, end.value
 
 
 def play_rounds(

@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate, fingerprint
 from holdfast.evaluation.matrix import Matrix, reference
 from holdfast.evaluation.remembered import evaluate_once
+from holdfast.evaluation.rollouts import Evaluation
 from holdfast.learners.configure import learner_for, read_plan, suite_for
 from holdfast.learners.learner import Learner
 from holdfast.learners.memo import Memo, NoMemo
@@ -158,32 +160,31 @@ class Record:
         again = self.options.re_evaluate
         missing = [index for index in range(wanted) if again or self.matrix.returns[stage][index] is None]
         origins = {index: self._unchanged_since(stage, index) for index in missing}
+        for done, (index, told) in enumerate(self._results(stage, origins), wanted - len(missing) + 1):
+            self._keep()
+            task, mean = self.suite.names[index], float(np.mean(self.matrix.returns[stage][index]))
+            self.folder.event("evaluate", stage=stage, task=task, mean=mean, **told)
+            self.screen.show(f"evaluate after {self.suite.names[stage]}", done, wanted, f"{task} {mean:.4g}")
+
+    def _results(self, stage: int, origins: dict[int, int | None]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Enters these tasks' results, one after the other as they come; yields each task's index and where from."""
         for index, origin in origins.items():
             if origin is not None:
                 self.matrix.carry(stage, index, origin)
+                yield index, {"carried": origin, "recalled": False}
         played = [index for index, origin in origins.items() if origin is None]
-        recalled: set[int] = set()
         for first in range(0, len(played), TOGETHER):
-            recalled |= self._play(stage, played[first : first + TOGETHER])
-            self._keep()
-        for index, origin in origins.items():
-            task, mean = self.suite.names[index], float(np.mean(self.matrix.returns[stage][index]))
-            told = {"carried": origin, "recalled": index in recalled}
-            self.folder.event("evaluate", stage=stage, task=task, mean=mean, **told)
-            self.screen.show(f"evaluate after {self.suite.names[stage]}", index + 1, wanted, f"{task} {mean:.4g}")
-        if missing:
-            self._keep()
+            together = played[first : first + TOGETHER]
+            for place, result in self._played(stage, together):
+                self.matrix.record(stage, together[place], result)
+                yield together[place], {"carried": None, "recalled": result.recalled}
 
-    def _play(self, stage: int, indices: Sequence[int]) -> set[int]:
-        """These tasks at once; returns those whose results a memo knew."""
+    def _played(self, stage: int, indices: Sequence[int]) -> Iterator[tuple[int, Evaluation]]:
+        """These tasks at once."""
         self.bring_learner_to(stage)
         tasks = [self.suite.tasks[index] for index in indices]
         players = [(self.learner.policy(task.name, known=stage + 1), task) for task in tasks]
-        memo = NoMemo() if self.options.re_evaluate else self.memo
-        results = dict(zip(indices, evaluate_once(players, self.protocol, memo), strict=True))
-        for index, result in results.items():
-            self.matrix.record(stage, index, result)
-        return {index for index, result in results.items() if result.recalled}
+        return evaluate_once(players, self.protocol, NoMemo() if self.options.re_evaluate else self.memo)
 
     def close(self) -> None:
         """Leaves learner and results as the last task left them."""
