@@ -1,0 +1,114 @@
+"""Draws Atari-5 under the protocol `noop`: what was recorded, what is played, and how much of it is a replay.
+
+python docs/images/make_atari5_noop_figure.py results/atari5/noop docs/images/atari5-noop.png
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rows import DATA, OURS, plain
+
+from holdfast.report.groups import Result, read
+from holdfast.runs.folder import RunFolder
+from holdfast.suites.atari import STARTS
+from holdfast.suites.recordings import SOURCES
+
+OTHER = "#b3363c"
+COLUMNS = ("recorded", "fresh", "warm")
+
+
+@dataclass(frozen=True)
+class Played:
+    """An episode: what it earned, and whether it is one of the data, from the same start and of the same length."""
+
+    score: float
+    replay: bool
+    warm: bool  # whether its policy started from another task's mask
+
+
+Game = tuple[list[int], list[Played]]  # the returns of recorded episodes, and episodes that were played
+
+
+def episodes(runs: list[Result], index: int, task: str) -> Iterator[Played]:
+    """The episodes of each different policy for a task, right after the task was learned."""
+    traces = SOURCES["expert-100"].recording(task.lower()).traces
+    recorded = {(trace.noops, trace.score, len(trace) - trace.noops) for trace in traces}
+    seen = set()
+    for result in runs:
+        folder, matrix = RunFolder(result.folder), result.matrix
+        certificates = {(known.stage, known.task): known.fingerprint for known in folder.read_certificates()}
+        if (policy := certificates[index, task]) in seen:
+            continue
+        seen.add(policy)
+        warm = any(route["task"] == task and route["source"] for route in folder.read_routes())
+        first = matrix.protocol["first_seed"]
+        cells = zip(matrix.returns[index][index], matrix.lengths[index][index], strict=True)
+        for seed, (score, length) in enumerate(cells, first):
+            start = seed % (STARTS["noop"].noops + 1)
+            yield Played(score, (start, score, length) in recorded, warm)
+
+
+def draw_game(axes: Axes, data: list[int], played: list[Played]) -> None:
+    """A column of recorded episodes, and one of what each kind of policy played."""
+    rng = np.random.default_rng(0)
+    columns = [[Played(score, True, False) for score in data]]
+    columns += [[each for each in played if each.warm == warm] for warm in (False, True)]
+    for place, column in enumerate(columns):
+        for replay, colour in ((False, OTHER), (True, OURS if place else DATA)):
+            scores = [each.score for each in column if each.replay == replay]
+            axes.plot(place + rng.uniform(-0.25, 0.25, len(scores)), scores, ".", color=colour, ms=4, alpha=0.6)
+        if column:
+            axes.hlines(np.mean([each.score for each in column]), place - 0.35, place + 0.35, color="black", lw=1.5)
+    axes.set_xticks(range(len(COLUMNS)), COLUMNS, fontsize=9)
+    axes.set_xlim(-0.5, len(COLUMNS) - 0.5)
+    plain(axes)
+    axes.grid(visible=False)
+
+
+def read_games(root: Path) -> dict[str, Game]:
+    """By game, what was recorded and what is played."""
+    runs = [result for result in read(root) if result.matrix]
+    return {task: (scores(task), list(episodes(runs, index, task))) for index, task in enumerate(runs[0].matrix.tasks)}
+
+
+def scores(task: str) -> list[int]:
+    """What the recorded episodes earned."""
+    return [trace.score for trace in SOURCES["expert-100"].recording(task.lower()).traces]
+
+
+def figure(games: dict[str, Game]) -> Figure:
+    """A panel for each game."""
+    drawing, panels = plt.subplots(1, len(games), figsize=(10.5, 3.8), layout="constrained")
+    for axes, (task, (data, played)) in zip(panels, games.items(), strict=True):
+        draw_game(axes, data, played)
+        axes.set_title(task, fontsize=10)
+    panels[0].set_ylabel("return of an episode")
+    panels[0].plot([], [], ".", color=DATA, label="recorded")
+    panels[0].plot([], [], ".", color=OURS, label="played: a recorded episode again")
+    panels[0].plot([], [], ".", color=OTHER, label="played: not recorded")
+    panels[0].plot([], [], "-", color="black", lw=1.5, label="mean")
+    drawing.legend(loc="outside upper center", ncols=4, fontsize=9, frameon=False)
+    return drawing
+
+
+def words(games: dict[str, Game]) -> Iterator[str]:
+    """The same as lines."""
+    for task, (data, played) in games.items():
+        yield f"{task}: {len(data)} recorded, mean {np.mean(data):.1f}\n"
+        for name, warm in (("fresh", False), ("warm", True)):
+            own = [each for each in played if each.warm == warm]
+            new = [each.score for each in own if not each.replay]
+            mean = f", mean of the others {np.mean(new):.1f}" if new else ""
+            yield f"  {name}: {len(own)} played, {len(own) - len(new)} of them recorded{mean}\n"
+
+
+if __name__ == "__main__":
+    found = read_games(Path(sys.argv[1]))
+    figure(found).savefig(sys.argv[2], dpi=150)
+    sys.stdout.writelines(words(found))
