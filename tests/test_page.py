@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -229,12 +230,13 @@ def test_a_decision_is_told_with_its_nearest_task_and_its_threshold() -> None:
 
 
 def test_unbeaten_is_what_no_other_beats_in_return_bytes_and_forgetting() -> None:
-    def place(number: int, worth: float, size: float, forgotten: float) -> front.Place:
-        return front.Place(None, number, front.Estimate(worth, None), size, forgotten)  # type: ignore[arg-type]
+    def place(number: int, worth: float, size: float, forgotten: float, terms: str = "ours") -> front.Place:
+        setting = SimpleNamespace(terms=terms)
+        return front.Place(setting, number, front.Estimate(worth, None), size, forgotten)  # type: ignore[arg-type]
 
     places = [place(1, 9, 30, 0), place(2, 8, 10, 0), place(3, 8, 20, 0), place(4, 7, 5, 1), place(5, 7, 5, 2)]
     assert [found.number for found in front.best(places)] == [4, 2, 1]
-    other = replace(place(6, 0, 40, 3), tasks=frozenset("A"))  # beaten in all, were it of the same tasks
+    other = place(6, 0, 40, 3, "others")  # beaten in all, were it on the same terms
     assert [found.number for found in front.best([*places, other])] == [4, 2, 1, 6]
 
 
@@ -254,6 +256,29 @@ def test_learners_of_other_tasks_are_not_ranked_together_and_their_tasks_are_cou
     assert "naive order=Breakout,Alien,Atlantis: NormAvg" not in all_of_them
     (together,) = [sentence for sentence in story(study([tmp_path / "a", tmp_path / "b"])) if "best mean" in sentence]
     assert together.startswith("The best mean in the end is that of ")
+
+
+def test_learners_on_other_terms_are_not_ranked_together(tmp_path: Path) -> None:
+    def best(*names: str) -> list[str]:
+        found = study([tmp_path / name for name in names])
+        return [sentence.split(" best mean")[0] for sentence in story(found) if "best mean" in sentence]
+
+    for name, learner in (("a", "naive"), ("b", "si"), ("c", "naive"), ("d", "naive")):
+        path = a_run(tmp_path, name, learner, 0, [1.0, 2.0], "atari5")
+        config, matrix = (json.loads((path / f"{file}.json").read_text()) for file in ("config", "matrix"))
+        if name == "c":
+            config["config"]["protocol"] = matrix["protocol"] = {**matrix["protocol"], "name": "sticky"}
+        if name == "d":
+            config["config"]["data"], matrix["targets"] = "expert-100", [1.0, 2.0, 3.0, 4.0, 5.0]
+        (path / "config.json").write_text(json.dumps(config))
+        (path / "matrix.json").write_text(json.dumps(matrix))
+    assert best("a", "b") == ["The"]
+    assert best("a", "c") == [
+        "Of those that were played under paper, the",
+        "Of those that were played under sticky, the",
+    ]
+    assert "Of those that had the targets 1.000, 2.000, 3.000, 4.000 and 5.000, the" in best("a", "d")
+    assert len(best("a", "b", "c", "d")) == 3
 
 
 def first_tasks(path: Path, count: int) -> None:

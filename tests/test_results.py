@@ -48,7 +48,7 @@ def a_run(
     config = {"config": {**names, "config": {"routing": routing}, **plan}, "data_returns": dict.fromkeys(tasks, -1.0)}
     write_json(root / name / "config.json", {**config, "datasets": dict(datasets)})
     if returns is not None:
-        protocol = {"episodes": len(returns), "first_seed": 7}
+        protocol = {"name": "paper", "episodes": len(returns), "first_seed": 7}
         matrix = Matrix(suite, learner, "paper", seed, "full", protocol, tasks, targets)
         matrix.copies, matrix.bytes = 1 + seed, {"total": 2_000_000}
         distinct = len(set(returns)) if suite == "atari5" else len(returns)

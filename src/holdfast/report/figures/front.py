@@ -33,13 +33,12 @@ class Place:
     worth: Estimate
     size: float  # bytes
     forgotten: float
-    tasks: frozenset[str] = frozenset()  # means over others do not compare
 
     def beaten_by(self, other: "Place") -> bool:
-        """Whether another of the same tasks is at least as good in all three, and better in one."""
+        """Whether another on the same terms is at least as good in all three, and better in one."""
         ours, theirs = self._measures, other._measures
         return (
-            self.tasks == other.tasks
+            self.setting.terms == other.setting.terms
             and ours != theirs
             and all(their <= our for our, their in zip(ours, theirs, strict=True))
         )
@@ -60,7 +59,6 @@ def places(found: Study) -> list[Place]:
             summary.normalised if normed and summary.normalised else _turned(summary.gap),
             summary.bytes,
             max(summary.forgotten, 0.0),
-            frozenset(setting.tasks),
         )
         for at, (setting, summary) in enumerate(rows)
     ]

@@ -50,6 +50,19 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Terms:
+    """What a mean over tasks is of: means on other terms do not compare."""
+
+    targets: frozenset[tuple[str, float]]  # by task
+    protocol: str  # its name
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """What was played."""
+        return frozenset(task for task, _ in self.targets)
+
+
+@dataclass(frozen=True)
 class Setting:
     """A learner with one setting, and its runs."""
 
@@ -72,6 +85,12 @@ class Setting:
     def tasks(self) -> list[str]:
         """In the order they were learned."""
         return self.runs[0].matrix.tasks
+
+    @property
+    def terms(self) -> Terms:
+        """Tasks, targets and protocol."""
+        first = self.runs[0].matrix
+        return Terms(frozenset(zip(first.tasks, first.targets, strict=True)), first.protocol["name"])
 
     @cached_property
     def summary(self) -> Summary:

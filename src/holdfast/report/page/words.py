@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from holdfast.evaluation.certificates import changed
 from holdfast.report.figures.drawing import shown
 from holdfast.report.figures.front import Place, places
-from holdfast.report.figures.study import Run, Setting, Study
+from holdfast.report.figures.study import Run, Setting, Study, Terms
 from holdfast.report.groups import OLDER
 
 FEW = 6
@@ -65,11 +65,18 @@ def what_was_forgotten(found: Study) -> list[str]:
     """Who kept everything, and who lost most."""
     kept = [setting.label for setting in found.settings if setting.summary.forgotten == 0]
     lost = sorted((setting for setting in found.settings if setting.summary.forgotten > 0), key=_forgotten)
-    said = f"Exactly nothing was forgotten by {named(kept)}." if kept else "Every learner forgot something."
+    said = f"Exactly nothing was forgotten by {_all_of(found, kept)}." if kept else "Every learner forgot something."
     if lost:
         most = lost[-1]
         said += f" Most was forgotten by {most.label}: {shown(most.summary.forgotten)} of return on average (AvgF)."
     return [said]
+
+
+def _all_of(found: Study, labels: Sequence[str]) -> str:
+    """Settings in a sentence: where they are many, by learner, if they are all that a learner has."""
+    learners = dict.fromkeys(setting.learner for setting in found.settings if setting.label in labels)
+    whole = {setting.label for setting in found.settings if setting.learner in learners} == set(labels)
+    return f"any setting of {named(list(learners))}" if len(labels) > FEW and whole else named(labels)
 
 
 def _forgotten(setting: Setting) -> float:
@@ -77,22 +84,32 @@ def _forgotten(setting: Setting) -> float:
 
 
 def what_is_best(found: Study) -> list[str]:
-    """The best in the end, and the smallest that forgets nothing, among those that learned the same tasks."""
+    """The best in the end, and the smallest that forgets nothing, among those that were measured on the same terms."""
     if len(found.settings) == 1:
         return [f"In the end it has {cost(found.settings[0])}, and {measured(found.settings[0])}."]
     ranked = sorted(places(found), key=lambda place: -place.worth.value)
-    sets = dict.fromkeys(frozenset(setting.tasks) for setting in found.settings)
-    alike = {tasks: [place for place in ranked if place.tasks == tasks] for tasks in sets}
-    if len(sets) == 1:
-        return [_best("The", ranked)]
-    names = {tasks: named([task for task in found.tasks if task in tasks]) for tasks in sets}
-    return [_best(f"Of those that learned {names[tasks]}, the", rivals) for tasks, rivals in alike.items()]
+    terms = list(dict.fromkeys(setting.terms for setting in found.settings))
+    alike = [[place for place in ranked if place.setting.terms == each] for each in terms]
+    return [_best(_among(found, each, terms), rivals) for each, rivals in zip(terms, alike, strict=True)]
+
+
+def _among(found: Study, own: Terms, terms: Sequence[Terms]) -> str:
+    """The beginning of a sentence on those of some terms: what tells these from the others."""
+    said = []
+    if len({each.tasks for each in terms}) > 1:
+        said.append(f"learned {named([task for task in found.tasks if task in own.tasks])}")
+    if len({each.protocol for each in terms}) > 1:
+        said.append(f"were played under {own.protocol}")
+    if sum((each.tasks, each.protocol) == (own.tasks, own.protocol) for each in terms) > 1:
+        targets = dict(own.targets)
+        said.append(f"had the targets {named([shown(targets[task]) for task in found.tasks if task in targets])}")
+    return f"Of those that {named(said)}, the" if said else "The"
 
 
 def _best(begin: str, ranked: Sequence[Place]) -> str:
     top, near = ranked[0].setting, [place.setting.label for place in ranked[1:] if overlap(place, ranked[0])]
     said = f"{begin} best mean in the end is that of {top.label}: {measured(top)}, with {cost(top)}."
-    said += f" The intervals of {named(near)} overlap with it." if near else ""
+    said += f" The intervals of {those(near)} overlap with it." if near else ""
     kept = [place.setting for place in ranked if place.setting.summary.forgotten == 0]
     least = min(kept, key=lambda setting: setting.summary.bytes, default=top)
     if least is not top:
