@@ -12,13 +12,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rows import DATA, OURS, PUBLISHED, draw_forgetting, draw_published, plain
+from rows import DATA, OTHER, OURS, PUBLISHED, draw_forgetting, draw_published, plain
 
 from holdfast.report.groups import Group, Result, group, read
 from holdfast.runs.folder import RunFolder
 from holdfast.suites.recordings import SOURCES
 
-OTHER = "#b3363c"
 PAPER = {"protocol.name": "paper", "fit.return_scale": 1556.0}
 SHOWN = (  # rows from top to bottom: what they are called, the learner, and settings that tell it from others
     ("naive", "naive", PAPER),

@@ -12,14 +12,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rows import DATA, OURS, plain
+from rows import DATA, OTHER, OURS, plain
 
 from holdfast.report.groups import Result, read
 from holdfast.runs.folder import RunFolder
 from holdfast.suites.atari import STARTS
 from holdfast.suites.recordings import SOURCES
 
-OTHER = "#b3363c"
 COLUMNS = ("recorded", "fresh", "warm")
 
 

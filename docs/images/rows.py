@@ -6,7 +6,7 @@ from holdfast.report.groups import Group
 from holdfast.report.published import all_rows, matching
 from holdfast.report.summary import summarise
 
-OURS, PUBLISHED, DATA = "#1f6f8b", "#c9772b", "#555555"
+OURS, PUBLISHED, DATA, OTHER = "#1f6f8b", "#c9772b", "#555555", "#b3363c"
 
 
 def draw_published(axes: Axes, place: int, suite: str, found: Group, metric: str) -> None:
