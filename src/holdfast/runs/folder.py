@@ -57,7 +57,7 @@ class RunFolder:
         lock = self._held()  # of two that begin at once, one does
         try:
             if not (self.path / "config.json").exists():
-                if any(self.path.iterdir()):
+                if {path.name for path in self.path.iterdir()} - {"config.json.part"}:  # which a kill may leave
                     raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
                 kept = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads}
                 write_json(self.path / "config.json", {**kept, "processes": team().size, **surroundings()})
