@@ -143,6 +143,28 @@ def test_bad_data_of_a_task_is_named_and_leaves_the_learner_as_it_was(tmp_path):
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("name", ["tsn-replaykl", "affinity-a", "affinity-l", "affinity-h"])
+def test_a_task_that_fails_at_its_very_end_leaves_the_learner_as_it_was(name, monkeypatch):
+    found = tiny_suite()
+    learner, whole = tiny_learner(name, found), tiny_learner(name, found)
+    for task in found.tasks:
+        with monkeypatch.context() as patch:
+            patch.setattr(type(learner.config.routing), "keep", _fail)
+            with pytest.raises(MemoryError):
+                learner.learn(task)
+        learner.learn(task)
+        whole.learn(task)
+    ours, theirs = learner.snapshot(), whole.snapshot()
+    assert ours.notes == theirs.notes
+    assert ours.weights.keys() == theirs.weights.keys()
+    for file, tensors in ours.weights.items():
+        assert all(torch.equal(tensor, theirs.weights[file][name]) for name, tensor in tensors.items())
+
+
+def _fail(*_: object) -> None:
+    raise MemoryError
+
+
 def test_unknown_names_are_answered_with_the_known_ones(capsys):
     assert "there are toy" in command(capsys, "run", "--suite", "nowhere")
     assert "there are naive" in command(capsys, "run", "--learner", "nobody")

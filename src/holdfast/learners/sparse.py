@@ -88,10 +88,11 @@ class Sparse(Learner):
         windows = windows_of(task.dataset, normaliser, task.interface.actions.active, self.config, self.device)
         fit(masked, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder)
         claimed, subnetwork = claim(self.config.subnets, masked, decision.copy, normaliser)
+        kept = self._keep(task, self._learned(task.name, claimed, subnetwork))
+        # From here on nothing can fail: what fails before leaves the learner as it was.
         self.model_copies[decision.copy :] = [claimed, *self.model_copies[decision.copy + 1 :]]
-        self.subnetworks[task.name] = subnetwork
+        self.subnetworks[task.name], self.kept[task.name] = subnetwork, kept
         self.decisions.append(decision.record())
-        self.kept[task.name] = self._keep(task)
 
     def route(self, task: Task) -> Route:
         """Where a task would go; changes nothing."""
@@ -111,9 +112,9 @@ class Sparse(Learner):
     def _fresh_net(self, copy: int) -> DecisionTransformer:
         return new_net(self.config.net, self.suite.interface, self.seed, "copy", copy)
 
-    def _keep(self, task: Task) -> dict[str, Tensor]:
+    def _keep(self, task: Task, learned: Learned) -> dict[str, Tensor]:
         affinity = self.config.routing
-        return affinity.keep(self._probe(task, affinity.memory), self._source(task.name)) if affinity else {}
+        return affinity.keep(self._probe(task, affinity.memory), learned) if affinity else {}
 
     def _probe(self, task: Task, memory: int) -> TaskProbe:
         net = new_net(self.config.net, self.suite.interface, self.seed)
@@ -121,8 +122,11 @@ class Sparse(Learner):
 
     def _source(self, name: str) -> Learned:
         found = self.subnetworks[name]
-        tensors = effective(self.model_copies[found.copy], found, self.layout)
-        return Learned(name, found.copy, tensors, found.normaliser, self.kept.get(name, {}))
+        return self._learned(name, self.model_copies[found.copy], found)
+
+    def _learned(self, name: str, copy: Copy, subnetwork: Subnetwork) -> Learned:
+        tensors = effective(copy, subnetwork, self.layout)
+        return Learned(name, subnetwork.copy, tensors, subnetwork.normaliser, self.kept.get(name, {}))
 
     def inside(self, copy: int) -> dict[str, Subnetwork]:
         """The subnetworks in a copy, in the order they were learned."""
