@@ -269,6 +269,28 @@ def test_a_damaged_cache_is_made_anew(push):
     assert np.array_equal(store._read_cache(store.folder(PUSH.dataset(SIZE))).actions, push.actions)
 
 
+def test_a_dataset_in_a_folder_that_cannot_be_written_is_read(push, monkeypatch):
+    (store.folder(PUSH.dataset(SIZE)) / "data" / store.CACHE).unlink()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_write_cache", refuse)
+        assert np.array_equal(store.read(PUSH.dataset(SIZE)).actions, push.actions)
+    store.read(PUSH.dataset(SIZE))  # makes it anew
+
+
+def test_several_processes_read_a_dataset_for_the_first_time_at_once(push):
+    cache = store.folder(PUSH.dataset(SIZE)) / "data" / store.CACHE
+    with processes(4) as pool:
+        for _ in range(10):
+            cache.unlink()
+            found = [pool.submit(store.read, PUSH.dataset(SIZE)) for _ in range(4)]
+            assert all(np.array_equal(one.result().actions, push.actions) for one in found)
+            assert [path.name for path in cache.parent.iterdir() if path.suffix == ".part"] == []
+
+
 def test_no_transitions_are_a_mistake():
     with pytest.raises(Mistake, match="at least 1, got 0"):
         suite("panda3", transitions=0)

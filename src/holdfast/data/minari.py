@@ -5,7 +5,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -99,7 +99,8 @@ def read(name: str) -> Demonstrations:
         cached = _read_cache(folder(name))
         if cached is None:
             cached = _read_episodes(name)
-            _write_cache(folder(name), cached)
+            with suppress(OSError):  # a folder that others only read has none, and costs a minute each time
+                _write_cache(folder(name), cached)
         return cached
 
 
@@ -144,7 +145,7 @@ def _size(place: Path) -> int:
 def _write_cache(place: Path, demonstrations: Demonstrations) -> None:
     observations: dict[str, Any] = {f"{SEEN}{key}": array for key, array in demonstrations.observations.items()}
     arrays: dict[str, Any] = {key: getattr(demonstrations, key) for key in ARRAYS}
-    aside = place / "data" / f"{CACHE}.part"
+    aside = place / "data" / f"{CACHE}.{os.getpid()}.part"  # several may read for the first time at once
     with aside.open("wb") as file:
         np.savez(file, **arrays, **observations, size=np.array(_size(place)))
     aside.replace(place / "data" / CACHE)
