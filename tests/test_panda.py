@@ -360,6 +360,13 @@ def test_the_command_line_checks_and_lists_data(capsys):
     assert PUSH.dataset(SIZE) in printed
 
 
+def test_only_the_tasks_that_are_asked_for_are_checked(capsys):
+    main(["data", "check", "panda3", "--order", "PandaReach", "--transitions", "30", "--replays", "1"])
+    printed = capsys.readouterr().out
+    assert "PandaReach" in printed
+    assert "PandaPush" not in printed
+
+
 def test_a_reopened_panda_run_has_its_suite(tmp_path):
     found = suite("panda3", transitions=SIZE).ordered(["PandaReach"])
     run(found, tiny_learner("naive", found), tmp_path, QUIET)

@@ -1,5 +1,6 @@
 """Whether recorded data is what it should be: its values, its variety, and that the simulator still agrees."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from holdfast.data.demonstrations import Demonstrations
 from holdfast.data.minari import read
 from holdfast.errors import Mistake
-from holdfast.suites.panda import ARMS, Arm, load, make
+from holdfast.suites.panda import Arm, load, make
 
 BINS = 10
 
@@ -67,9 +68,9 @@ def replay(arm: Arm, recorded: Demonstrations, episodes: np.ndarray) -> tuple[st
     return tuple(differing)
 
 
-def check_all(transitions: int, replays: int) -> list[Check]:
-    """All three tasks; raises if the simulator disagrees with a recording."""
-    found = [check(arm, transitions, replays) for arm in ARMS.values()]
+def check_all(arms: Sequence[Arm], transitions: int, replays: int) -> list[Check]:
+    """These tasks; raises if the simulator disagrees with a recording."""
+    found = [check(arm, transitions, replays) for arm in arms]
     differing = [line for result in found for line in result.differing]
     if differing:
         raise Mistake(f"{len(differing)} recorded episodes do not replay (another simulator?), first {differing[0]}")

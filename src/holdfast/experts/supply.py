@@ -33,7 +33,7 @@ def build_panda(suite: Suite, report: Report, again: bool) -> list[str]:
 
 def check_panda(suite: Suite, replays: int) -> list[Check]:
     """Replays Minari datasets."""
-    return check_all(suite.transitions or DEFAULT_SIZE, replays)
+    return check_all([ARMS[name] for name in suite.names], suite.transitions or DEFAULT_SIZE, replays)
 
 
 SUPPLIES = {"panda3": Supply(build_panda, check_panda), "atari5": Supply(build_replays, check_replays)}
