@@ -180,6 +180,14 @@ def test_an_interrupted_log_is_read_without_what_was_undone(tmp_path, monkeypatc
     assert "resume" in events.read_text()
 
 
+def test_a_line_that_is_being_written_is_no_event_yet(tmp_path):
+    run_tiny("naive", tmp_path / "run")
+    before = RunFolder(tmp_path / "run").events()
+    with (tmp_path / "run" / "events.jsonl").open("a") as file:
+        file.write('{"time": 1.0, "kind": "tra')
+    assert RunFolder(tmp_path / "run").events() == before
+
+
 def test_a_complete_run_is_not_run_again(tmp_path):
     run_tiny("affinity-l", tmp_path)
     before = (tmp_path / "events.jsonl").read_text()

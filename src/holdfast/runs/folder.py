@@ -102,7 +102,8 @@ class RunFolder:
         """What happened, without what an interruption undid."""
         path = self.path / "events.jsonl"
         kept: list[dict[str, Any]] = []
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        *lines, _ = path.read_text(encoding="utf-8").split("\n") if path.exists() else [""]  # the last is being written
+        for line in lines:
             event = json.loads(line)
             if event["kind"] == "resume":
                 kept = [old for old in kept if not _undone(old, event)]
