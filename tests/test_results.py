@@ -158,6 +158,14 @@ def test_a_run_on_the_screen_fits_80_columns_with_its_intervals(tmp_path):
     assert "AvgGap 3.51 (" in text
 
 
+@pytest.mark.parametrize(("distinct", "said"), [(2, "of 2 episodes"), (1, "of 2 episodes, 1 distinct")])
+def test_the_screen_says_how_many_episodes_differ(distinct, said, tmp_path):
+    path = a_run(tmp_path, "one", "naive", 0, [-1.0, -1.0])
+    matrix = Matrix.from_json(json.loads((path / "matrix.json").read_text()))
+    matrix.protocol["episodes"], matrix.distinct_episodes[-1][0] = 2, distinct
+    assert str(matrix_table(matrix, {}, None).title).endswith(said)
+
+
 def test_a_published_row_is_that_of_the_same_threshold():
     def row(suite: str, learner: str, **routing: float):
         return published({"suite": suite, "learner": learner, "config": {"routing": routing}})

@@ -117,6 +117,11 @@ def test_episodes_that_are_all_one_have_no_interval():
     assert a_matrix(Evaluation([5.0, 5.0], [1, 1], [False] * 2, 1)).intervals() == {}
 
 
+def test_episodes_that_are_all_one_are_one_success():
+    found = a_matrix(Evaluation([5.0] * 20, [1] * 20, [True] * 20, 1)).success()
+    assert found == {"A": {"rate": 1.0, "interval": wilson(1, 1)}}
+
+
 def test_a_game_without_success_has_no_success_rate():
     assert a_matrix(Evaluation([5.0, 6.0], [1, 1], [False] * 2, 2)).success() == {}
 

@@ -116,10 +116,11 @@ class Matrix:
         """Final success rates and their 95 % confidence intervals; none where nothing ever succeeded, as in a game."""
         if not any(any(cell or []) for row in self.successes for cell in row):
             return {}
-        final = self.successes[self.stages - 1][: self.stages]
+        final, distinct = (cells[self.stages - 1][: self.stages] for cells in (self.successes, self.distinct_episodes))
+        rates = [sum(cell) / len(cell) for cell in final]
         return {
-            task: {"rate": sum(cell) / len(cell), "interval": wilson(sum(cell), len(cell))}
-            for task, cell in zip(self.tasks, final, strict=False)
+            task: {"rate": rate, "interval": wilson(rate * count, count)}  # twice the same is no more evidence
+            for task, rate, count in zip(self.tasks, rates, distinct, strict=False)
         }
 
     def to_json(self) -> dict[str, Any]:

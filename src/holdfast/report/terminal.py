@@ -48,9 +48,7 @@ def measures(normalised: float | None, gap: float | None, forgotten: float | Non
 
 def matrix_table(matrix: Matrix, data_returns: Mapping[str, float], row: Row | None) -> Table:
     """Mean returns after each task; a result that was carried over, since nothing changed, is dim."""
-    count = matrix.protocol["episodes"]
-    episodes = "1 episode" if count == 1 else f"{count} episodes"
-    table = Table(title=f"{matrix.learner} on {matrix.suite}, seed {matrix.seed}: mean return of {episodes}")
+    table = Table(title=f"{matrix.learner} on {matrix.suite}, seed {matrix.seed}: mean return of {_episodes(matrix)}")
     table.add_column("after learning")
     for task in matrix.tasks:
         table.add_column(task, justify="right")
@@ -68,6 +66,14 @@ def matrix_table(matrix: Matrix, data_returns: Mapping[str, float], row: Row | N
         table.add_row("published", *(_cell(row.get(task)) for task in matrix.tasks))
     table.add_row("target", *(_cell(target) for target in matrix.targets))
     return table
+
+
+def _episodes(matrix: Matrix) -> str:
+    """How many a mean is of, and if some are the same, how many differ in the task where fewest do."""
+    count = matrix.protocol["episodes"]
+    distinct = min((found for row in matrix.distinct_episodes for found in row if found is not None), default=count)
+    same = "" if distinct == count else f", {distinct} distinct"
+    return f"{count} {'episode' if count == 1 else 'episodes'}{same}"
 
 
 def _cell(value: float | None, origin: int | None = None) -> str:
