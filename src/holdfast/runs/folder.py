@@ -39,8 +39,14 @@ class RunFolder:
         self._load()
 
     def _load(self) -> None:
-        self.record = read_json(self.path / "config.json")
+        self.record = self._config()
         self.index: dict[str, Any] = self._read("weights/index.json", {"stages": []})
+
+    def _config(self) -> dict[str, Any]:
+        record = read_json(self.path / "config.json")
+        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+            raise Mistake(f"{self.path / 'config.json'} is not that of a run of holdfast: choose another folder")
+        return record
 
     def _begin(self, plan: Plan) -> None:
         if self.path.exists() and not self.path.is_dir():
@@ -48,7 +54,7 @@ class RunFolder:
         config = json.loads(json.dumps(asdict(plan)))
         if not self.resumed:
             self._create(config, plan.threads or torch.get_num_threads())  # a resumed run has as many
-        if difference := first_difference(completed(read_json(self.path / "config.json")["config"]), config):
+        if difference := first_difference(completed(self._config()["config"]), config):
             name, old, new = difference
             raise Mistake(f"{self.path} is a run with {name} = {old}, not {new}: choose another --out or delete it")
 
