@@ -9,6 +9,7 @@ from holdfast.learners.learner import windows_of
 from holdfast.learners.sparse import TaskProbe
 from holdfast.routing.affinities import (
     HybridAffinity,
+    latent_statistics,
     replay_distance,
     spread,
     symmetric_kl,
@@ -142,6 +143,32 @@ def test_action_affinity_is_measured_under_the_sources_normaliser():
     own = task.interface.normaliser(task.dataset)
     assert learner.route(task).candidates[0].distance == pytest.approx(loss(source.normaliser), rel=1e-6)
     assert loss(own) != pytest.approx(loss(source.normaliser), rel=1e-3)
+
+
+def test_latent_affinity_is_between_gaussians_of_what_the_sources_encoder_sees():
+    suite = tiny_suite("toy-continuous")
+    learner = tiny_learner("affinity-l", suite)
+    learner.learn(suite.tasks[0])
+    source = learner.policy(suite.names[0])
+
+    def gaussian(task):
+        probe = TaskProbe(task, source.net, learner.config, learner.seed, 256, "cpu")
+        with torch.no_grad():
+            latents = source.net.encoder(source.normaliser(probe.observations)).double()
+        return latents.mean(dim=0), latents.var(dim=0, correction=0)
+
+    expected = symmetric_kl(*gaussian(suite.tasks[1]), *gaussian(suite.tasks[0]))
+    assert learner.route(suite.tasks[1]).candidates[0].distance == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_latent_that_never_moves_has_the_smallest_variance():
+    suite = tiny_suite()
+    learner = tiny_learner("affinity-l", suite)
+    learner.learn(suite.tasks[0])
+    probe = TaskProbe(suite.tasks[0], learner.policy(suite.names[0]).net, learner.config, learner.seed, 256, "cpu")
+    probe.observations = probe.observations[:1].expand(10, -1)
+    (found,) = latent_statistics(probe, [learner._source(suite.names[0])])
+    assert (found["variance"] == 1e-6).all()
 
 
 @pytest.mark.parametrize("kind", ["toy", "toy-continuous"])
