@@ -95,6 +95,24 @@ def test_the_path_integral_of_small_steps_is_the_loss_that_was_lost():
     assert float(path.integral["w"]) == pytest.approx(before - after, rel=0.01)
 
 
+def test_a_fit_is_adamw_of_the_clipped_gradient_at_the_rate_of_each_step():
+    class Every:
+        def sample(self, count: int, rng: np.random.Generator) -> Any:
+            return torch.tensor([4.0, 1.0])
+
+    model, plain = Parabola([3.0, -2.0], [1.0, 0.0]), Parabola([3.0, -2.0], [1.0, 0.0])
+    config = FitConfig(steps=20, learning_rate=0.1, schedule="one-cycle", weight_decay=0.5, clip=0.25)
+    fit(model, Every(), config, 0, Silent())
+    optimiser = torch.optim.AdamW(plain.parameters(), 1.0, (0.9, 0.999), 1e-8, 0.5)
+    for step in range(20):
+        optimiser.param_groups[0]["lr"] = config.rate(step)
+        optimiser.zero_grad()
+        plain.loss(torch.tensor([4.0, 1.0])).backward()
+        nn.utils.clip_grad_norm_(plain.parameters(), 0.25)
+        optimiser.step()
+    assert torch.allclose(model.w, plain.w, rtol=1e-5)
+
+
 def test_the_one_cycle_rises_for_a_tenth_and_ends_near_zero():
     config = FitConfig(steps=100, learning_rate=1.0, schedule="one-cycle")
     shares = [config.rate(step) for step in range(100)]
