@@ -117,6 +117,15 @@ def test_episodes_that_are_all_one_have_no_interval():
     assert a_matrix(Evaluation([5.0, 5.0], [1, 1], [False] * 2, 1)).intervals() == {}
 
 
+def test_an_episode_played_again_makes_nothing_surer():
+    returns = np.random.default_rng(1).normal(size=30).tolist()
+    once, tenfold = (
+        a_matrix(Evaluation(returns * times, [1] * 30 * times, [False] * 30 * times, 30)).intervals()["tasks"]["A"]
+        for times in (1, 10)
+    )
+    assert tenfold == pytest.approx(once, abs=0.03)
+
+
 def test_episodes_that_are_all_one_are_one_success():
     found = a_matrix(Evaluation([5.0] * 20, [1] * 20, [True] * 20, 1)).success()
     assert found == {"A": {"rate": 1.0, "interval": wilson(1, 1)}}

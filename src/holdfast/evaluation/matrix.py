@@ -101,9 +101,10 @@ class Matrix:
     def intervals(self) -> dict[str, Any]:
         """95 % confidence intervals, over episodes, of what the last stage earned; none where all episodes are one."""
         final, targets = self.final, self.targets[: self.stages]
-        if not final or min(self.distinct_episodes[len(final) - 1][: len(final)]) < 2:
+        distinct = self.distinct_episodes[len(final) - 1][: len(final)]
+        if not final or min(distinct) < 2:
             return {}
-        drawn = resample([final])
+        drawn = resample([final], [distinct])
         measures = {"NormAvg": norm_avg, "AvgGap": avg_gap}
         if norm_avg(targets, targets) is None:
             measures.pop("NormAvg")

@@ -19,8 +19,13 @@ RESAMPLES = 5_000
 Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 
 
-def resample(runs: Sequence[Run], resamples: int = RESAMPLES) -> np.ndarray:
-    """Mean returns as they might have been, (resamples, runs, tasks) or (resamples, runs, tasks, stages)."""
+def resample(
+    runs: Sequence[Run], distinct: Sequence[Sequence[int]] | None = None, resamples: int = RESAMPLES
+) -> np.ndarray:
+    """Mean returns as they might have been, (resamples, runs, tasks) or (resamples, runs, tasks, stages).
+
+    Of a task's episodes as many are drawn as are distinct, for each run and task; by default all are.
+    """
     rng = np.random.default_rng(0)
     drawn = rng.integers(len(runs), size=(resamples, len(runs)))
     means = np.empty((*drawn.shape, len(runs[0]), *np.shape(runs[0][0])[:-1]))
@@ -28,8 +33,8 @@ def resample(runs: Sequence[Run], resamples: int = RESAMPLES) -> np.ndarray:
         rows = drawn == number
         for task, returns in enumerate(run):
             values = np.asarray(returns, np.float64)
-            count = values.shape[-1]
-            episodes = rng.integers(count, size=(np.count_nonzero(rows), count))
+            count = distinct[number][task] if distinct else values.shape[-1]
+            episodes = rng.integers(values.shape[-1], size=(np.count_nonzero(rows), count))
             for stage in np.ndindex(values.shape[:-1]):
                 means[(rows, task, *stage)] = values[stage][episodes].mean(axis=1)
     return means

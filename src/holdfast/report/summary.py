@@ -59,9 +59,9 @@ class Histories:
     @classmethod
     def of(cls, matrices: Sequence[Matrix]) -> "Histories":
         runs = [_history(matrix) for matrix in matrices]
-        distinct = min(min(matrix.distinct_episodes[-1]) for matrix in matrices)
+        distinct = [matrix.distinct_episodes[-1] for matrix in matrices]
         means = np.array([[task.mean(axis=-1) for task in run] for run in runs])
-        return cls(means, resample(runs), len(runs) > 1 or distinct > 1)
+        return cls(means, resample(runs, distinct), len(runs) > 1 or min(map(min, distinct)) > 1)
 
     def estimate(self, measure: Callable[[np.ndarray], np.ndarray]) -> Estimate:
         """Of a number (...,) that all runs (..., runs, tasks, stages) give together."""
@@ -133,7 +133,8 @@ def _behind(matrices: Sequence[Matrix], expert: Mapping[str, Any]) -> Estimate |
         for matrix in matrices
     ]
     mean = float(np.mean([[np.mean(task) for task in run] for run in runs]))
-    return Estimate(mean, middle(resample(runs).mean(axis=(1, 2))))
+    distinct = [matrix.distinct_episodes[-1] for matrix in matrices]
+    return Estimate(mean, middle(resample(runs, distinct).mean(axis=(1, 2))))
 
 
 def _success(matrices: Sequence[Matrix]) -> dict[str, Estimate]:
