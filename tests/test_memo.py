@@ -5,7 +5,7 @@ import json
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial, wraps
@@ -26,7 +26,7 @@ from holdfast.learners.content import Unknown, content
 from holdfast.learners.fit import fit
 from holdfast.learners.fitting import FitConfig
 from holdfast.learners.learner import new_net, windows_of
-from holdfast.learners.memo import key_of
+from holdfast.learners.memo import Memo, key_of
 from holdfast.learners.recorder import Silent
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.memo import DiskMemo
@@ -218,8 +218,21 @@ def parts(learner: str = "tsn-core", **settings: Any) -> dict[str, Any]:
     return caught
 
 
+class Asked(Memo):
+    """Hears what a fit asks for, and lets it go no further."""
+
+    def entries(self, keys: Sequence[memos.Key]) -> Any:
+        self.key = keys[0]()
+        raise LookupError
+
+
 def key(found: dict[str, Any]) -> str | None:
-    return key_of(*found.values())
+    """What `fit` itself asks a memo for."""
+    recorder = Silent()
+    recorder.memo = asked = Asked()
+    with pytest.raises(LookupError):
+        fit(**found, recorder=recorder)
+    return asked.key
 
 
 @pytest.mark.parametrize("name", ALL)
