@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from holdfast.data.randomness import derive
 from holdfast.data.windows import Mixture
 from holdfast.evaluation.rollouts import evaluate
 from holdfast.learners import learner
@@ -81,6 +82,13 @@ def test_the_path_integral_by_hand():
     assert importance.tolist() == pytest.approx([1.0 / 0.5, 0.5 / (0.0625 + 0.25)])
 
 
+def test_a_parameter_that_made_the_loss_worse_is_not_needed():
+    parameter = nn.Parameter(torch.tensor([1.0]))
+    path = Path(Anchor(0.0, {}, {}), {"w": parameter})
+    path.integral["w"] -= 2.0
+    assert path.importance({"w": parameter}, damping=0.1)["w"].tolist() == [0.0]
+
+
 def test_the_path_integral_of_small_steps_is_the_loss_that_was_lost():
     model = Parabola([3.0], [1.0])
     path = Path(Anchor(0.0, {}, {}), {"w": model.w})
@@ -136,6 +144,20 @@ def moved_by(name: str, **settings: Any) -> float:
 def test_a_strong_pull_holds_the_network_and_no_pull_is_naive(name):
     assert moved_by(name, strength=0.0) == moved_by("naive")
     assert moved_by(name, strength=1e8) < 0.8 * moved_by("naive")
+
+
+def test_ewc_over_all_tasks_sums_what_each_needs():
+    found = tiny_suite(tasks=2)
+    learner = tiny_learner("ewc", found)
+    importance, pulled = 0.0, 0.0
+    for task in found.tasks:
+        learner.learn(task)
+        seed, windows = derive(learner.seed, "fit", task.name), learner.windows(task, task.dataset)
+        fisher = fisher_information(learner.net, windows, 2, 8, seed)
+        importance += fisher["head.output.weight"]
+        pulled += fisher["head.output.weight"] * learner.net.head.output.weight.detach()
+    assert torch.equal(learner.memory["importance/head.output.weight"], importance)
+    assert torch.equal(learner.memory["pulled/head.output.weight"], pulled)
 
 
 def test_ewc_over_the_last_task_forgets_the_anchors_before():
