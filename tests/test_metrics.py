@@ -49,6 +49,7 @@ def test_norm_avg_agrees_with_the_published_atari_rows():
 def test_norm_avg_of_targets_that_are_not_positive_is_nothing():
     assert norm_avg([1.0], [0.0]) is None
     assert norm_avg([-1.0], [-0.5]) is None
+    assert norm_avg([1.0, -1.0], [1.0, -0.5]) is None  # one is enough
 
 
 def test_backward_transfer_is_the_last_minus_when_learned():
