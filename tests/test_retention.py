@@ -67,6 +67,29 @@ def test_single_changes_nothing():
     assert changed(learn_and_certify(tiny_learner("single", suite), suite)) == []
 
 
+@pytest.mark.parametrize("part", ["trunk.blocks.0.wide.0.weight", "trunk.last_norm.bias", "shift", "scale"])
+def test_a_fingerprint_covers_weights_private_parameters_and_normaliser_to_the_bit(part):
+    suite = tiny_suite()
+    learner = tiny_learner("tsn-core", suite)
+    learner.learn(suite.tasks[0])
+    policy = learner.policy(suite.names[0])
+    before = fingerprint(policy)
+    tensor = (dict(policy.net.named_parameters()) | vars(policy.normaliser))[part].detach().view(-1)
+    tensor[-1] = torch.nextafter(tensor[-1], tensor[-1] + 1)
+    assert fingerprint(policy) != before
+
+
+def test_every_task_and_every_copy_begins_with_numbers_of_its_own():
+    suite = tiny_suite()
+    learner = tiny_learner("affinity-l", suite, routing__threshold=-1.0, fit__steps=1, fit__learning_rate=1e-9)
+    for task in suite.tasks:
+        learner.learn(task)
+    first, second, _ = learner.model_copies
+    assert not torch.allclose(first.weights, second.weights, atol=1e-3)
+    masks = [subnetwork.mask for subnetwork in learner.subnetworks.values()]
+    assert all(not torch.equal(masks[0], mask) for mask in masks[1:])
+
+
 def test_equal_fingerprints_mean_equal_actions():
     suite = tiny_suite()
     learner = tiny_learner("tsn-core", suite)
