@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate, changed, fingerprint
 from holdfast.learners.sparse import Sparse
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.run import run
 from holdfast.subnets.copies import from_bits, to_bits
-from tests.tiny import DENSE, SPARSE, pixel_suite, tiny_learner, tiny_suite
+from tests.tiny import DENSE, QUIET, SPARSE, contents, pixel_suite, tiny_learner, tiny_suite
 
 
 def learn_and_certify(learner, suite):
@@ -65,6 +68,34 @@ def test_a_dense_learner_changes_what_it_learned(name):
 def test_single_changes_nothing():
     suite = tiny_suite()
     assert changed(learn_and_certify(tiny_learner("single", suite), suite)) == []
+
+
+def test_a_task_that_changes_an_earlier_one_is_not_kept(tmp_path, monkeypatch):
+    def learn_and_spoil(self, task, *rest):
+        learn(self, task, *rest)
+        if len(self.learned) == 2:
+            self.model_copies[0].weights[self.subnetworks[self.learned[0]].mask] += 1.0
+
+    suite, learn = tiny_suite(), Sparse.learn
+    run(suite, tiny_learner("tsn-core", suite), tmp_path / "whole", QUIET)
+    monkeypatch.setattr(Sparse, "learn", learn_and_spoil)
+    with pytest.raises(Mistake, match=f"{suite.names[1]} changed {suite.names[0]}"):
+        run(suite, tiny_learner("tsn-core", suite), tmp_path / "run", QUIET)
+    monkeypatch.setattr(Sparse, "learn", learn)
+    assert RunFolder(tmp_path / "run").learned == 1
+    run(suite, tiny_learner("tsn-core", suite), tmp_path / "run", QUIET)
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", ["tsn-core", "single", "naive"])
+def test_a_lost_certificate_is_made_again_from_what_the_stage_left_or_not_at_all(name, tmp_path):
+    suite = tiny_suite()
+    matrix = run(suite, tiny_learner(name, suite), tmp_path, QUIET)
+    before = RunFolder(tmp_path).read_certificates()
+    (tmp_path / "certificates.json").unlink()
+    assert run(suite, tiny_learner(name, suite), tmp_path, QUIET).returns == matrix.returns
+    known = {True: [2], False: [0, 1, 2]}[tiny_learner(name, suite).retains]
+    assert RunFolder(tmp_path).read_certificates() == [found for found in before if found.stage in known]
 
 
 @pytest.mark.parametrize("part", ["trunk.blocks.0.wide.0.weight", "trunk.last_norm.bias", "shift", "scale"])

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from holdfast.errors import Mistake
-from holdfast.evaluation.certificates import Certificate, fingerprint
+from holdfast.evaluation.certificates import Certificate, changed, fingerprint
 from holdfast.evaluation.matrix import Matrix, reference
 from holdfast.evaluation.remembered import evaluate_once
 from holdfast.evaluation.rollouts import Evaluation
@@ -73,7 +73,7 @@ def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix
                     folder.check_data(known.name, known.dataset)
                 folder.begin_task(task.name)
                 learner.learn(task, FolderRecorder(folder, screen, stage, task.name, options.save_every, board, memo))
-                folder.commit(learner.snapshot(), newest_only=learner.retains)
+                record.commit(stage)
             record.certify(stage)
             if options.evaluate:
                 record.evaluate(stage)
@@ -143,14 +143,31 @@ class Record:
         if stage >= 0 and known != stage and not (self.learner.retains and known > stage):
             self.learner.restore(self.folder.snapshot(stage))
 
+    def commit(self, stage: int) -> None:
+        """Keeps what was just learned, with certificates, unless it changed a task that must stay as it was."""
+        found = self._fingerprinted(stage)
+        earlier = [known for known in self.certificates if known.stage < stage]
+        if self.learner.retains and (moved := changed([*earlier, *found])):
+            raise Mistake(
+                f"learning {self.suite.names[stage]} changed {moved[0].task}, which must stay equal to the bit (a "
+                "fault in the learner or in this machine): it is not kept, and the run is as it was before"
+            )
+        self.folder.commit(self.learner.snapshot(), newest_only=self.learner.retains)
+        self._certify(stage, found)
+
     def certify(self, stage: int) -> None:
-        """Fingerprints every task learned so far."""
-        names = self.suite.names[: stage + 1]
-        if {(stage, name) for name in names} <= {(found.stage, found.task) for found in self.certificates}:
-            return
-        self.bring_learner_to(stage)
-        kept = [found for found in self.certificates if found.stage != stage]
-        self.certificates = kept + [Certificate(stage, name, fingerprint(self.learner.policy(name))) for name in names]
+        """Fingerprints every task learned by a stage, unless that is done; policies of a later one prove nothing."""
+        if len(self._fingerprints(stage)) <= stage:
+            self.bring_learner_to(stage)
+            if len(self.learner.learned) == stage + 1:
+                self._certify(stage, self._fingerprinted(stage))
+
+    def _fingerprinted(self, stage: int) -> list[Certificate]:
+        policies = {name: self.learner.policy(name) for name in self.suite.names[: stage + 1]}
+        return [Certificate(stage, name, fingerprint(policy)) for name, policy in policies.items()]
+
+    def _certify(self, stage: int, found: Sequence[Certificate]) -> None:
+        self.certificates = [known for known in self.certificates if known.stage != stage] + [*found]
         self.folder.write_certificates(self.certificates)
         self.folder.event("certify", stage=stage, tasks=self._fingerprints(stage))
 
@@ -161,9 +178,9 @@ class Record:
         missing = [index for index in range(wanted) if again or self.matrix.returns[stage][index] is None]
         origins = {index: self._unchanged_since(stage, index) for index in missing}
         for done, (index, told) in enumerate(self._results(stage, origins), wanted - len(missing) + 1):
-            self._keep()
             task, mean = self.suite.names[index], float(np.mean(self.matrix.returns[stage][index]))
             self.folder.event("evaluate", stage=stage, task=task, mean=mean, **told)
+            self._keep()
             self.screen.show(f"evaluate after {self.suite.names[stage]}", done, wanted, f"{task} {mean:.4g}")
 
     def _results(self, stage: int, origins: dict[int, int | None]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -205,8 +222,8 @@ class Record:
         if self.options.re_evaluate or index > stage:
             return None
         task = self.suite.names[index]
-        now = self._fingerprints(stage)[task]
-        same = [old for old in range(index, stage) if self._fingerprints(old)[task] == now]
+        now = self._fingerprints(stage).get(task)
+        same = [old for old in range(index, stage) if now and self._fingerprints(old).get(task) == now]
         return next((old for old in same if self.matrix.returns[old][index] is not None), None)
 
     def _fingerprints(self, stage: int) -> dict[str, str]:
