@@ -319,6 +319,26 @@ def test_a_place_that_cannot_be_written_is_said_so(capsys, tmp_path):
     assert "cannot be written" in command(capsys, "run", "--budget", "smoke", "--out", str(tmp_path / "file" / "run"))
 
 
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_a_read_only_place_is_said_so(number, capsys, tmp_path, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    said = command(capsys, "run", "--suite", "toy", "--learner", "naive", "--out", str(tmp_path / "there"))
+    assert "cannot be written" in said
+
+
+@pytest.mark.parametrize("read", [read_json, read_tensors])
+def test_a_file_that_may_not_be_read_is_said_so(read, tmp_path, monkeypatch):
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(Mistake, match="cannot be read"):
+        read(tmp_path / "file")
+
+
 def test_settings_that_make_no_sense_are_refused_before_anything_is_written(capsys, tmp_path):
     words = ["run", "--budget", "smoke", "--out", str(tmp_path / "run")]
     for flag, value in (

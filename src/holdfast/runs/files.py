@@ -58,7 +58,8 @@ def append_line(path: Path, line: str) -> None:
 def _explained(problem: OSError, path: Path) -> Exception:
     if problem.errno in FULL:
         return Mistake(f"no space is left to write {path}: free some and run the same command again, nothing is lost")
-    if isinstance(problem, PermissionError | NotADirectoryError | FileExistsError | FileNotFoundError):
+    refused = isinstance(problem, PermissionError | NotADirectoryError | FileExistsError | FileNotFoundError)
+    if refused or problem.errno == errno.EROFS:
         return Mistake(f"{path} cannot be written ({problem.strerror}): choose another folder")
     return problem
 
@@ -75,6 +76,8 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         raise Mistake(f"{path} is missing") from None
+    except PermissionError as problem:
+        raise Mistake(f"{path} cannot be read ({problem.strerror})") from problem
     except (json.JSONDecodeError, UnicodeDecodeError) as problem:
         raise Mistake(f"{path} is damaged ({problem})") from problem
 
@@ -98,6 +101,8 @@ def read_tensors(path: Path, expected: str | None = None) -> dict[str, Tensor]:
         content = path.read_bytes()
     except FileNotFoundError:
         raise Mistake(f"{path} is missing: bring it back, or delete the run folder and start again") from None
+    except PermissionError as problem:
+        raise Mistake(f"{path} cannot be read ({problem.strerror})") from problem
     if expected is not None and hashlib.sha256(content).hexdigest() != expected:
         raise Mistake(f"{path} was changed or cut off since it was written: bring it back from a copy")
     try:
