@@ -1,6 +1,7 @@
 """Panda-3: an episode is its seed and actions, data is what the simulator says, processes change nothing."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -23,7 +24,7 @@ from holdfast.runs.run import reopen, run
 from holdfast.suites.environments import InTurn
 from holdfast.suites.panda import ARMS, load, make, make_shared, plain, shared, to_dataset
 from holdfast.suites.processes import forkserver, processes
-from holdfast.suites.workers import Workers
+from holdfast.suites.workers import Workers, _serve
 from tests.tiny import QUIET, contents, tiny_learner
 
 PUSH = ARMS["PandaPush"]
@@ -326,6 +327,13 @@ def test_what_goes_wrong_in_a_process_is_said_here():
     with pytest.raises(Mistake, match="does not start"):
         workers.reset([0, 1])
     workers.close()
+
+
+def test_a_process_ends_quietly_when_who_asked_leaves_with_an_answer_unread():
+    ours, theirs = multiprocessing.Pipe()
+    theirs.send("an answer")
+    ours.close()
+    _serve(theirs, failing, 1)
 
 
 def test_the_simulator_is_quiet(capfd):

@@ -74,7 +74,7 @@ def _serve(pipe: Connection, make: Callable[[], gymnasium.Env], lanes: int) -> N
     while True:
         try:
             what, values = pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):  # closed, or reset by who left with an answer unread
             break
         try:
             environments = environments or InTurn(make, lanes)
