@@ -1,6 +1,9 @@
 """Atari-5: data and games show the same to the bit, an episode is a function of its seed, Minari's data fits in."""
 
+import errno
 import json
+import os
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -190,6 +193,28 @@ def test_the_commands_build_check_and_list_replays(capsys: pytest.CaptureFixture
     main(["data", "check", *words, "--replays", "2"])
     main(["data", "list"])
     assert "boxing-expert-10-100" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="room cannot be taken beforehand here")
+def test_a_full_disk_is_noticed_before_frames_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setenv(PLACE, str(tmp_path))
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    cached = Cached("boxing", short("boxing", episodes=1))
+    with pytest.raises(Mistake, match=f"No space left on device.*{PLACE}"):
+        cached.build()
+    assert not cached.exists()
+    assert not list(tmp_path.rglob("frames.npy"))
+
+
+def test_frames_are_listed_without_minari(
+    boxing: Dataset, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "minari", None)
+    main(["data", "list"])
+    assert "boxing" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

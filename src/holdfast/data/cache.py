@@ -52,17 +52,22 @@ class Cached:
 
     def build(self, told: Callable[[int], None] = lambda steps: None) -> None:
         """Replays the recording, which checks it, and keeps what it shows."""
-        with building(self.folder) as aside:
-            self._write(aside, told)
+        try:
+            with building(self.folder) as aside:
+                self._write(aside, told)
+        except OSError as problem:
+            raise Mistake(
+                f"{self.folder} cannot be written ({problem.strerror}): make room, or set {PLACE} to another folder"
+            ) from problem
 
     def _write(self, aside: Path, told: Callable[[int], None]) -> None:
         traces = self.recording.traces
         lengths = np.array([len(trace) - trace.noops for trace in traces])
         ends = np.cumsum(lengths)
         rewards = np.zeros(lengths.sum(), np.float32)
-        frames = np.lib.format.open_memmap(
-            aside / "frames.npy", mode="w+", dtype=np.uint8, shape=(len(rewards), *SCREEN)
-        )
+        place = aside / "frames.npy"
+        frames = np.lib.format.open_memmap(place, mode="w+", dtype=np.uint8, shape=(len(rewards), *SCREEN))
+        reserve(place)
 
         def room(episode: int, steps: int) -> np.ndarray:
             return frames[ends[episode] - steps : ends[episode]]
@@ -75,6 +80,13 @@ class Cached:
         np.savez(aside / "steps.npz", actions=actions, rewards=rewards, lengths=lengths)
         about = {"name": self.name, "episodes": len(lengths), "transitions": len(rewards)}
         (aside / "about.json").write_text(json.dumps(about))
+
+
+def reserve(place: Path) -> None:
+    """Takes the room that a file says it has: on a full disk, writing to a map of it would kill the process."""
+    if hasattr(os, "posix_fallocate"):  # not on macOS
+        with place.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, place.stat().st_size)
 
 
 def root() -> Path:

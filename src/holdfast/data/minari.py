@@ -6,6 +6,7 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -119,7 +120,9 @@ def _damage_explained(name: str) -> Iterator[None]:
 
 
 def local_datasets() -> list[tuple[str, int, int]]:
-    """Name, episodes and transitions of every dataset on this machine."""
+    """Name, episodes and transitions of every dataset on this machine; without Minari there is none."""
+    if find_spec("minari") is None:
+        return []
     found = library().list_local_datasets()
     return [(name, int(about["total_episodes"]), int(about["total_steps"])) for name, about in sorted(found.items())]
 
