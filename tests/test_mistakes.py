@@ -19,7 +19,7 @@ from holdfast.errors import Mistake
 from holdfast.learners import LEARNERS, configure
 from holdfast.learners import learner as learner_by_name
 from holdfast.learners.learner import check_device
-from holdfast.runs.files import read_json, read_tensors, write_bytes, write_tensors
+from holdfast.runs.files import packed, read_json, read_tensors, write_bytes
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
 from holdfast.suites import SUITES, Suite, suite
@@ -208,10 +208,37 @@ def test_other_data_than_the_run_began_with_is_refused(tmp_path):
     record = json.loads((tmp_path / "run" / "config.json").read_text())
     record["datasets"][found.names[0]] = "0" * 64
     (tmp_path / "run" / "config.json").write_text(json.dumps(record))
-    for path in (tmp_path / "run" / "weights").glob("*"):
+    for path in [*(tmp_path / "run" / "weights").glob("*"), tmp_path / "run" / "certificates.json"]:
         path.unlink()
     with pytest.raises(Mistake, match="changed since"):
         run(found, tiny_learner("naive", found), tmp_path / "run", QUIET)
+
+
+@pytest.mark.parametrize("name", ["naive", "tsn-core"])
+def test_a_run_that_lost_its_index_is_not_learned_again_beside_its_results(name, tmp_path, capsys):
+    found = tiny_suite()
+    run(found, tiny_learner(name, found), tmp_path / "run", QUIET)
+    (tmp_path / "run" / "weights" / "index.json").unlink()
+    before = contents(tmp_path / "run")
+    with pytest.raises(Mistake, match=r"results but no weights .*index.json is missing"):
+        run(found, tiny_learner(name, found), tmp_path / "run", QUIET)
+    assert "results but no weights" in command(capsys, "evaluate", str(tmp_path / "run"))
+    assert contents(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize("content", [b'{"a": 1}', b"[]"])
+def test_an_index_of_something_else_is_said_to_be_damaged(content, tmp_path, capsys):
+    found = tiny_suite()
+    run(found, tiny_learner("naive", found), tmp_path, QUIET)
+    (tmp_path / "weights" / "index.json").write_bytes(content)
+    assert "index.json is damaged" in command(capsys, "show", str(tmp_path))
+
+
+def test_certificates_of_something_else_are_said_to_be_damaged(tmp_path, capsys):
+    found = tiny_suite()
+    run(found, tiny_learner("naive", found), tmp_path, QUIET)
+    (tmp_path / "certificates.json").write_text('[{"stage": 0}]')
+    assert "certificates.json is damaged" in command(capsys, "show", str(tmp_path))
 
 
 def test_changed_data_of_a_task_learned_before_is_noticed_too(tmp_path):
@@ -270,7 +297,7 @@ def test_a_damaged_record_is_named(tmp_path):
 
 
 def test_a_file_with_other_tensors_is_refused_even_if_it_is_whole(tmp_path):
-    digest = write_tensors(tmp_path / "a.safetensors", {"x": torch.zeros(3)})
+    _, digest = packed({"x": torch.zeros(3)})
     save_file({"x": torch.ones(3)}, tmp_path / "a.safetensors")
     with pytest.raises(Mistake, match="was changed"):
         read_tensors(tmp_path / "a.safetensors", digest)

@@ -43,15 +43,17 @@ class Interruption(Exception):
     """Stands for whatever can end a process."""
 
 
+save = FolderRecorder.save
+
+
+def save_and_stop(self: FolderRecorder, tensors: dict) -> None:
+    save(self, tensors)
+    raise Interruption
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_interrupted_at_every_save_and_resumed_gives_the_same_bits(name, tmp_path, monkeypatch):
     run_tiny(name, tmp_path / "whole")
-    save = FolderRecorder.save
-
-    def save_and_stop(self: FolderRecorder, tensors: dict) -> None:
-        save(self, tensors)
-        raise Interruption
-
     monkeypatch.setattr(FolderRecorder, "save", save_and_stop)
     interruptions = 0
     while True:
@@ -178,6 +180,38 @@ def test_an_interrupted_log_is_read_without_what_was_undone(tmp_path, monkeypatc
     assert curve("whole") == curve("broken")
     assert len(curve("whole")) == 9
     assert "resume" in events.read_text()
+
+
+def test_a_torn_line_of_the_log_says_nothing(tmp_path):
+    run_tiny("naive", tmp_path / "run")
+    before, log = RunFolder(tmp_path / "run").events(), tmp_path / "run" / "events.jsonl"
+    first, *rest = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([first, b"\0\0\0\n", b'{"time": 1.0, "ki\xff\n', *rest]))
+    assert RunFolder(tmp_path / "run").events() == before
+
+
+def test_a_finished_run_is_shown_without_a_write(tmp_path):
+    run_tiny("naive", tmp_path / "run")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+    run_tiny("naive", tmp_path / "run", Options())
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+
+
+def test_a_saved_fit_that_was_changed_is_not_resumed(tmp_path, monkeypatch):
+    run_tiny("naive", tmp_path / "whole")
+    monkeypatch.setattr(FolderRecorder, "save", save_and_stop)
+    with pytest.raises(Interruption):
+        run_tiny("naive", tmp_path / "run", OFTEN)
+    monkeypatch.setattr(FolderRecorder, "save", save)
+    (saved,) = (tmp_path / "run" / "state").glob("fit.*")
+    content = bytearray(saved.read_bytes())
+    content[-9] ^= 1
+    saved.write_bytes(content)
+    with pytest.raises(Mistake, match="was changed or cut off: delete it"):
+        run_tiny("naive", tmp_path / "run")
+    saved.unlink()
+    run_tiny("naive", tmp_path / "run")
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
 
 
 def test_a_line_that_is_being_written_is_no_event_yet(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 import holdfast
 from holdfast.cli import main
+from holdfast.errors import Mistake
 from holdfast.evaluation.remembered import evaluate_once
 from holdfast.evaluation.rollouts import evaluate, evaluate_together, play, side_by_side
 from holdfast.runs.folder import RunFolder
@@ -184,9 +185,36 @@ def test_what_simulators_give_after_an_episode_has_ended_means_nothing():
     policy = SimpleNamespace(
         reset=lambda count: None, act=lambda observations, rewards: (told.append(rewards.copy()), np.zeros(3))[1]
     )
-    ((_, (returns, lengths, successes, _)),) = side_by_side([play(policy, Countdown(), range(3))])
+    task = SimpleNamespace(name="Countdown", interface=SimpleNamespace(horizon=3))
+    ((_, (returns, lengths, successes, _)),) = side_by_side([play(policy, task, Countdown(), range(3))])
     assert (returns, lengths, successes) == ([1.0, 2.0, 3.0], [1, 2, 3], [False] * 3)
     assert np.array_equal(told, [[0, 0, 0], [1, 1, 1], [0, 1, 1]])
+
+
+class Endless(Countdown):
+    """Never ends, and gives what it is told to."""
+
+    def __init__(self, observation=0.0, reward=0.0):
+        self.observation, self.reward = observation, reward
+
+    def finish(self):
+        none = np.zeros(self.count, bool)
+        return Step(np.full((self.count, 2), self.observation), np.full(self.count, self.reward), none, none)
+
+
+@pytest.mark.parametrize(
+    ("simulator", "said"),
+    [
+        (Endless(), "an episode of Endless goes on after 4 steps"),
+        (Endless(observation=math.nan), "the simulator of Endless gave .* not finite, step 1"),
+        (Endless(reward=math.inf), "the simulator of Endless gave .* not finite, step 1"),
+    ],
+)
+def test_what_is_no_episode_is_said_so(simulator, said):
+    policy = SimpleNamespace(reset=lambda count: None, act=lambda observations, rewards: np.zeros(3))
+    task = SimpleNamespace(name="Endless", interface=SimpleNamespace(horizon=4))
+    with pytest.raises(Mistake, match=said):
+        list(side_by_side([play(policy, task, simulator, range(3))]))
 
 
 def test_identical_episodes_are_counted_once():

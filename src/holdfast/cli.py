@@ -109,6 +109,7 @@ def run_command(arguments: Sequence[str]) -> None:
 def evaluate_command(arguments: Sequence[str]) -> None:
     """holdfast evaluate"""
     command = tyro.cli(EvaluateCommand, prog="holdfast evaluate", args=arguments, config=FLAGS)
+    RunFolder(command.run).check_weights()
     suite, learner = reopen(command.run, command.device)
     if learner.learned != suite.names:
         raise Mistake(f"{command.run} is not trained to its end: run its command again first")

@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from holdfast.data.episodes import finite
+from holdfast.errors import Mistake
 from holdfast.nets.policy import Policy
 from holdfast.suites.environments import Environments, Protocol
 from holdfast.suites.task import Task
@@ -66,7 +68,9 @@ def tables(
     count = min(groups or (2 if policy.device.type == "cuda" else 1), protocol.episodes)
     share = replace(protocol, lanes=-(-min(protocol.lanes, protocol.episodes) // count))
     return [
-        play_rounds(policy.apart(), stack.enter_context(closing(task.environments(share))), share.rounds[first::count])
+        play_rounds(
+            policy.apart(), task, stack.enter_context(closing(task.environments(share))), share.rounds[first::count]
+        )
         for first in range(count)
     ]
 
@@ -91,16 +95,16 @@ def side_by_side(plays: Sequence[Generator[None, None, Result]]) -> Iterator[tup
 
 
 def play_rounds(
-    policy: Policy, environments: Environments, rounds: Sequence[Sequence[int]]
+    policy: Policy, task: Task, environments: Environments, rounds: Sequence[Sequence[int]]
 ) -> Generator[None, None, list[Played]]:
     """One round of seeds after the other."""
     played = []
     for seeds in rounds:
-        played.append((yield from play(policy, environments, seeds)))
+        played.append((yield from play(policy, task, environments, seeds)))
     return played
 
 
-def play(policy: Policy, environments: Environments, seeds: Sequence[int]) -> Generator[None, None, Played]:
+def play(policy: Policy, task: Task, environments: Environments, seeds: Sequence[int]) -> Generator[None, None, Played]:
     """One episode per seed; pauses whenever it would wait for the simulators."""
     count = len(seeds)
     observations = environments.reset(seeds)
@@ -108,6 +112,7 @@ def play(policy: Policy, environments: Environments, seeds: Sequence[int]) -> Ge
     rewards, totals = np.zeros(count), np.zeros(count)
     lengths, successes, live = np.zeros(count, int), np.zeros(count, bool), np.ones(count, bool)
     stories = [hashlib.sha256() for _ in seeds]
+    check(task, live, lengths, totals, observations)
     while live.any():
         actions = policy.act(observations, rewards)
         environments.begin(actions)
@@ -120,4 +125,16 @@ def play(policy: Policy, environments: Environments, seeds: Sequence[int]) -> Ge
         successes |= live & step.succeeded
         live &= ~step.ended
         observations = step.observations
+        check(task, live, lengths, totals, observations)
     return totals.tolist(), lengths.tolist(), successes.tolist(), [story.digest() for story in stories]
+
+
+def check(task: Task, live: np.ndarray, lengths: np.ndarray, totals: np.ndarray, observations: np.ndarray) -> None:
+    """Raises if the environments give what is no episode of the task."""
+    steps, horizon = lengths.max(), task.interface.horizon
+    if live.any() and steps >= horizon:
+        raise Mistake(
+            f"an episode of {task.name} goes on after {horizon} steps, its horizon: its simulator must end it"
+        )
+    if not np.isfinite(totals).all() or not (finite(observations) or finite(observations[live])):
+        raise Mistake(f"the simulator of {task.name} gave a reward or an observation that is not finite, step {steps}")

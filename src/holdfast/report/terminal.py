@@ -128,7 +128,10 @@ def certificate_line(certificates: Sequence[Certificate]) -> str:
         tasks = ", ".join(sorted({found.task for found in moved}))
         return f"certificate: [yellow]changed by later learning: {tasks}[/yellow]"
     stages = len({found.stage for found in certificates})
-    return f"certificate: [green]every task equal to the bit after each of {stages} stages[/green]"
+    if not stages:
+        return "certificate: [yellow]none[/yellow]"
+    many = "stage" if stages == 1 else "stages"
+    return f"certificate: [green]every task equal to the bit after each of {stages} {many}[/green]"
 
 
 def checks_table(checks: Sequence[Check]) -> Table:

@@ -59,7 +59,7 @@ def film(policy: Policy, task: Task, protocol: Protocol, suite: str) -> Video:
     with closing(view.environments):
         while len(frames) < ENOUGH and len(seeds) < protocol.episodes and len(played) == len(seeds):
             seeds.append(protocol.seeds[len(seeds)])
-            frames += _episode(policy, view, seeds[-1], played)
+            frames += _episode(policy, task, view, seeds[-1], played)
     returns = [total for totals, *_ in played for total in totals]
     successes = [success for _, _, found, _ in played for success in found]
     height, width, _ = frames[0].shape
@@ -67,9 +67,9 @@ def film(policy: Policy, task: Task, protocol: Protocol, suite: str) -> Video:
     return Video(task.name, webm, poster, seeds, returns, successes, (width, height))
 
 
-def _episode(policy: Policy, view: View, seed: int, played: list[Played]) -> Iterator[np.ndarray]:
+def _episode(policy: Policy, task: Task, view: View, seed: int, played: list[Played]) -> Iterator[np.ndarray]:
     """What is seen of one episode; its results are added to `played` if it is shown to its end."""
-    playing = play(policy, view.environments, [seed])
+    playing = play(policy, task, view.environments, [seed])
     for _ in range(MOST):
         try:
             next(playing)

@@ -65,9 +65,11 @@ def _explained(problem: OSError, path: Path) -> Exception:
 
 
 def write_json(path: Path, record: Any) -> None:
-    """Plain data, indented; a list of plain values stands on one line."""
+    """Plain data, indented; a list of plain values stands on one line. A file that says just this is left alone."""
     text = FLAT.sub(lambda found: f"[{LINES.sub(' ', found[1]).strip()}]", json.dumps(record, indent=1))
-    write_bytes(path, (text + "\n").encode())
+    content = (text + "\n").encode()
+    if not (path.is_file() and path.read_bytes() == content):
+        write_bytes(path, content)
 
 
 def read_json(path: Path) -> Any:
@@ -88,11 +90,16 @@ def packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, str]:
     return content, hashlib.sha256(content).hexdigest()
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Named tensors as a file; returns its hash."""
+def sealed(tensors: Mapping[str, Tensor]) -> bytes:
+    """The same with its hash before it, for a file that no index knows."""
     content, digest = packed(tensors)
-    write_bytes(path, content)
-    return digest
+    return digest.encode() + content
+
+
+def unsealed(content: bytes) -> dict[str, Tensor] | None:
+    """The tensors that were sealed; none where anything changed since."""
+    whole = hashlib.sha256(content[64:]).hexdigest().encode() == content[:64]
+    return load(content[64:]) if whole else None
 
 
 def read_tensors(path: Path, expected: str | None = None) -> dict[str, Tensor]:

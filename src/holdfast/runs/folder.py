@@ -5,11 +5,13 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 import torch
+from torch import Tensor
 
 from holdfast.data.episodes import Dataset
 from holdfast.errors import Mistake
@@ -18,7 +20,17 @@ from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
 from holdfast.learners.plan import Plan, completed
 from holdfast.learners.team import team
-from holdfast.runs.files import append_line, make_folder, packed, read_json, read_tensors, write_bytes, write_json
+from holdfast.runs.files import (
+    append_line,
+    make_folder,
+    packed,
+    read_json,
+    read_tensors,
+    sealed,
+    unsealed,
+    write_bytes,
+    write_json,
+)
 from holdfast.runs.settings import first_difference
 from holdfast.runs.surroundings import surroundings
 
@@ -41,6 +53,8 @@ class RunFolder:
     def _load(self) -> None:
         self.record = self._config()
         self.index: dict[str, Any] = self._read("weights/index.json", {"stages": []})
+        if not isinstance(self.index, dict) or not isinstance(self.index.get("stages"), list):
+            raise Mistake(f"{self.path / 'weights/index.json'} is damaged (no stages): bring it back from a copy")
 
     def _config(self) -> dict[str, Any]:
         record = read_json(self.path / "config.json")
@@ -82,11 +96,17 @@ class RunFolder:
     def __enter__(self) -> Self:
         self.lock = self._held()
         self._load()  # until now another process may have gone on with it
+        self.check_weights()
         self._mend_events()
         return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self.lock)  # the lock goes with it, as it does when the process dies
+
+    def check_weights(self) -> None:
+        """Raises if what was learned is known to be, but not where: it must not be learned again beside old results."""
+        if not self.learned and self.read_certificates():
+            raise Mistake(f"{self.path} has results but no weights (weights/index.json is missing): bring them back")
 
     def _read(self, name: str, otherwise: Any) -> Any:
         path = self.path / name
@@ -108,9 +128,8 @@ class RunFolder:
         """What happened, without what an interruption undid."""
         path = self.path / "events.jsonl"
         kept: list[dict[str, Any]] = []
-        *lines, _ = path.read_text(encoding="utf-8").split("\n") if path.exists() else [""]  # the last is being written
-        for line in lines:
-            event = json.loads(line)
+        *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]  # the last is being written
+        for event in filter(None, map(_event, lines)):
             if event["kind"] == "resume":
                 kept = [old for old in kept if not _undone(old, event)]
             kept.append(event)
@@ -122,13 +141,27 @@ class RunFolder:
         if processes != team().size:  # sums, and so bits, would depend on when it was interrupted
             raise Mistake(f"{self.path} is a run of {processes} processes, not {team().size}: choose another --out")
         stage = self.learned
-        step = int(read_tensors(self.fit_state(stage))["done"]) if self.fit_state(stage).exists() else 0
+        saved = self.read_fit(stage)
+        step = int(saved["done"]) if saved else 0
         self.event("resume" if self.resumed else "learn", stage=stage, task=task, step=step)
         self.resumed = False
 
     def fit_state(self, stage: int) -> Path:
         """Where the state of an unfinished fit is kept."""
-        return self.path / "state" / f"fit.{stage}.safetensors"
+        return self.path / "state" / f"fit.{stage}.sealed"
+
+    def read_fit(self, stage: int) -> dict[str, Tensor] | None:
+        """The state of an unfinished fit, if there is one."""
+        path = self.fit_state(stage)
+        if not path.exists():
+            return None
+        if (tensors := unsealed(path.read_bytes())) is None:
+            raise Mistake(f"{path} was changed or cut off: delete it, and its task is learned from the first step")
+        return tensors
+
+    def write_fit(self, stage: int, tensors: Mapping[str, Tensor]) -> None:
+        """Keeps the state of an unfinished fit."""
+        write_bytes(self.fit_state(stage), sealed(tensors))
 
     def check_data(self, task: str, dataset: Dataset) -> None:
         """Keeps what identifies a task's data, and its mean return; raises if the run began with other data."""
@@ -220,11 +253,22 @@ class RunFolder:
 
     def read_certificates(self) -> list[Certificate]:
         """The certificates so far."""
-        return [Certificate(**record) for record in self._read("certificates.json", [])]
+        try:
+            return [Certificate(**record) for record in self._read("certificates.json", [])]
+        except TypeError as problem:
+            raise Mistake(f"{self.path / 'certificates.json'} is damaged ({problem})") from problem
 
     def write_certificates(self, certificates: list[Certificate]) -> None:
         """Keeps the certificates so far."""
         write_json(self.path / "certificates.json", [asdict(certificate) for certificate in certificates])
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """What a line of the log says; one that a failing machine tore says nothing."""
+    try:
+        return json.loads(line)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        return None
 
 
 def _undone(event: dict[str, Any], resume: dict[str, Any]) -> bool:

@@ -1,18 +1,15 @@
 """Finished fits and evaluations on disk: a file each, which runs share, and which whoever makes it keeps locked."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.torch import load
 from torch import Tensor
 
 from holdfast.data.locks import locked
 from holdfast.errors import Mistake
 from holdfast.learners.memo import Entry, Key, Memo, Nowhere
-from holdfast.runs.files import packed, write_bytes
+from holdfast.runs.files import sealed, unsealed, write_bytes
 
 
 class DiskMemo(Memo):
@@ -36,20 +33,17 @@ class DiskMemo(Memo):
 
 
 class File(Entry):
-    """The hash of what follows, then the tensors as safetensors."""
+    """A sealed file."""
 
     def __init__(self, folder: Path, key: str) -> None:
         self.path, self.key = folder / f"{key}.memo", key
 
     def read(self) -> dict[str, Tensor] | None:
         try:
-            content = self.path.read_bytes()
-            whole = hashlib.sha256(content[64:]).hexdigest().encode() == content[:64]
-            return load(content[64:]) if whole else None
-        except (OSError, SafetensorError):
+            return unsealed(self.path.read_bytes())
+        except OSError:
             return None
 
     def write(self, tensors: dict[str, Tensor]) -> None:
-        content, digest = packed(tensors)
         with suppress(OSError, Mistake):  # what was computed is worth more than that it is kept here
-            write_bytes(self.path, digest.encode() + content)
+            write_bytes(self.path, sealed(tensors))

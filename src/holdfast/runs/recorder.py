@@ -9,7 +9,6 @@ from rich.text import Text
 from torch import Tensor
 
 from holdfast.learners.memo import Memo
-from holdfast.runs.files import read_tensors, write_tensors
 from holdfast.runs.folder import RunFolder
 
 
@@ -57,7 +56,6 @@ class FolderRecorder:
     ) -> None:
         self.folder, self.screen, self.stage, self.task = folder, screen, stage, task
         self.every, self.board, self.memo, self.saved = every, board, memo, time.monotonic()
-        self.state = folder.fit_state(stage)
 
     def event(self, kind: str, **data: Any) -> None:
         self.folder.event(kind, **{"stage": self.stage, "task": self.task, **data})
@@ -68,13 +66,13 @@ class FolderRecorder:
         self.screen.show(f"learn {self.task}", done, total, f"loss {loss:.4g}")
 
     def resume(self) -> dict[str, Tensor] | None:
-        return read_tensors(self.state) if self.state.exists() else None
+        return self.folder.read_fit(self.stage)
 
     def due(self) -> bool:
         return time.monotonic() - self.saved >= self.every
 
     def save(self, tensors: dict[str, Tensor]) -> None:
-        write_tensors(self.state, tensors)
+        self.folder.write_fit(self.stage, tensors)
         self.saved = time.monotonic()
 
 
@@ -82,16 +80,20 @@ class Board:
     """TensorBoard event files, under tensorboard/ in the run folder."""
 
     def __init__(self, folder: RunFolder) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self.writer = SummaryWriter(str(folder.path / "tensorboard"))
+        self.place = folder.path / "tensorboard"
+        self.writer: Any = None  # until there is something to write
 
     def scalar(self, name: str, value: float, step: int) -> None:
         """One point of a curve."""
+        if self.writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.writer = SummaryWriter(str(self.place))
         self.writer.add_scalar(name, value, step)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.writer.close()
+        if self.writer:
+            self.writer.close()
