@@ -214,6 +214,31 @@ def test_other_data_than_the_run_began_with_is_refused(tmp_path):
         run(found, tiny_learner("naive", found), tmp_path / "run", QUIET)
 
 
+def test_an_episode_is_made_of_lists_too():
+    made = Episode([[0.0, 1.0], [1.0, 0.0]], [0, 1], [0.5, 1])
+    assert (made.observations.shape, made.total) == ((2, 2), 1.5)
+
+
+@pytest.mark.parametrize(
+    ("observations", "said"),
+    [
+        ([[0.0], [1.0, 2.0]], "one shape at every step"),
+        (["left", "right"], "must be numbers"),
+        ([{"position": 0.0}, {"position": 1.0}], "must be numbers"),
+        (3.0, "a row for each step"),
+    ],
+)
+def test_observations_that_are_no_numbers_are_said_so(observations, said):
+    with pytest.raises(Mistake, match=said):
+        Episode(observations, np.zeros(2, int), np.zeros(2))
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_no_transitions_are_a_mistake(name):
+    with pytest.raises(Mistake, match="at least 1, got 0"):
+        suite(name, transitions=0)
+
+
 @pytest.mark.parametrize("name", ["naive", "tsn-core"])
 def test_a_run_that_lost_its_index_is_not_learned_again_beside_its_results(name, tmp_path, capsys):
     found = tiny_suite()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -282,6 +283,30 @@ def test_a_dataset_in_a_folder_that_cannot_be_written_is_read(push, monkeypatch)
     store.read(PUSH.dataset(SIZE))  # makes it anew
 
 
+@pytest.mark.parametrize("problem", [OSError(28, "full"), RuntimeError("HDF5"), ValueError("HDF5")])
+def test_a_disk_that_is_full_is_one_sentence_and_leaves_the_dataset_as_it_was(push, problem, monkeypatch):
+    def fail(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(store, "write_episodes", fail)
+    with pytest.raises(Mistake, match=r"cannot be written .* make room"):
+        keep(PUSH, SIZE, push)
+    assert np.array_equal(store.read(PUSH.dataset(SIZE)).actions, push.actions)
+
+
+def test_a_disk_without_room_is_not_written_to(push, monkeypatch):
+    monkeypatch.setattr(store.shutil, "disk_usage", lambda path: SimpleNamespace(free=1))
+    with pytest.raises(Mistake, match=r"cannot be written \(No space left on device\)"):
+        store.write(PUSH.dataset(SIZE), push, None, {}, {})
+
+
+def test_a_place_where_minari_cannot_keep_datasets_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "file" / "datasets"))
+    with pytest.raises(Mistake, match=r"cannot keep datasets in .* set MINARI_DATASETS_PATH"):
+        store.exists("panda/push-expert-v0")
+
+
 def test_several_processes_read_a_dataset_for_the_first_time_at_once(push):
     cache = store.folder(PUSH.dataset(SIZE)) / "data" / store.CACHE
     with processes(4) as pool:
@@ -290,11 +315,6 @@ def test_several_processes_read_a_dataset_for_the_first_time_at_once(push):
             found = [pool.submit(store.read, PUSH.dataset(SIZE)) for _ in range(4)]
             assert all(np.array_equal(one.result().actions, push.actions) for one in found)
             assert [path.name for path in cache.parent.iterdir() if path.suffix == ".part"] == []
-
-
-def test_no_transitions_are_a_mistake():
-    with pytest.raises(Mistake, match="at least 1, got 0"):
-        suite("panda3", transitions=0)
 
 
 @pytest.mark.parametrize("task", ARMS)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from holdfast.errors import Mistake
 
@@ -13,6 +14,17 @@ from holdfast.errors import Mistake
 def finite(array: np.ndarray) -> bool:
     """Whether all numbers are finite; integers are, and gigabytes of frames need not be read to know it."""
     return not np.issubdtype(array.dtype, np.inexact) or bool(np.isfinite(array).all())
+
+
+def numbers(name: str, given: ArrayLike) -> np.ndarray:
+    """An episode's array, from an array or from lists."""
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise Mistake(f"an episode's {name} must have one shape at every step") from None
+    if array.ndim == 0 or array.dtype.kind not in "biuf":
+        raise Mistake(f"an episode's {name} must be numbers, a row for each step, got {array.dtype} {array.shape}")
+    return array
 
 
 @dataclass(frozen=True)
@@ -24,6 +36,8 @@ class Episode:
     rewards: np.ndarray  # (T,)
 
     def __post_init__(self) -> None:
+        for name in ("observations", "actions", "rewards"):
+            object.__setattr__(self, name, numbers(name, getattr(self, name)))
         lengths = {len(self.observations), len(self.actions), len(self.rewards)}
         if len(lengths) != 1:
             raise Mistake(f"an episode's arrays must have one length, got {sorted(lengths)}")

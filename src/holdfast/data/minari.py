@@ -1,5 +1,6 @@
 """Minari datasets on this machine, in and out."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -20,6 +21,7 @@ from holdfast.errors import Mistake
 PLACE = "MINARI_DATASETS_PATH"  # where Minari keeps its datasets, if this variable is set
 HDF5 = "main_data.hdf5"
 SEEN = "observations/"
+ROOM = 30_000  # bytes that an episode may take, in both files
 CACHE = "holdfast.npz"  # the same data in a few large arrays, since reading thousands of small ones takes a minute
 
 
@@ -37,7 +39,12 @@ def folder(name: str) -> Path:
     library()
     from minari.storage.datasets_root_dir import get_dataset_path
 
-    return get_dataset_path(name)
+    try:
+        return get_dataset_path(name)  # which makes the folder of all
+    except OSError as problem:
+        raise Mistake(
+            f"Minari cannot keep datasets in {problem.filename} ({problem.strerror}): set {PLACE}"
+        ) from problem
 
 
 def exists(name: str) -> bool:
@@ -50,8 +57,10 @@ def write(
 ) -> None:
     """Makes a dataset that plain `minari.load_dataset` opens; it is there as a whole or not at all."""
     place = folder(name)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with _building(folder("")) as aside:
+    with _refusal_explained(place), _building(folder("")) as aside:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(aside).free < ROOM * len(demonstrations.lengths):  # full, HDF5 may kill the process
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with _datasets_in(aside), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of authors and links, which a local dataset needs not
             made = library().create_dataset_from_buffers(name, [], env=environment, data_format="hdf5", **about)
@@ -66,9 +75,20 @@ def write(
 
 
 @contextmanager
+def _refusal_explained(place: Path) -> Iterator[None]:
+    """A folder that takes no more is a mistake of the user's."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as problem:  # HDF5 has all of them for a full disk
+        why = os.strerror(problem.errno) if isinstance(problem, OSError) and problem.errno else "HDF5 failed"
+        raise Mistake(f"{place} cannot be written ({why}): make room, or set {PLACE} to another folder") from problem
+
+
+@contextmanager
 def _building(root: Path) -> Iterator[Path]:
     """A folder that Minari does not look into; what a killed process left there is gone."""
     aside = root / ".building"
+    root.mkdir(parents=True, exist_ok=True)
     with (root / ".building.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time, until this process ends, however it ends
         shutil.rmtree(aside, ignore_errors=True)

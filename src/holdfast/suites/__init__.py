@@ -20,6 +20,8 @@ def suite(name: str, order: Sequence[str] = (), transitions: int | None = None, 
     """The suite of this name, in its own order or another, with its default data or another amount or kind."""
     if name not in SUITES:
         raise Mistake(f"there is no suite {name!r}; there are {', '.join(SUITES)}")
+    if transitions is not None and transitions < 1:
+        raise Mistake(f"transitions must be at least 1, got {transitions}")
     found = SUITES[name](transitions)
     if data not in (None, found.data):
         if found.data is None:

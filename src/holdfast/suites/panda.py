@@ -218,7 +218,5 @@ BUDGETS: dict[str, dict[str, Any]] = {
 
 def panda3(transitions: int | None = None) -> Suite:
     """A robot arm reaches, pushes, picks and places: three tasks of panda-gym, continuous, scripted experts."""
-    size = DEFAULT_SIZE if transitions is None else transitions
-    if size < 1:
-        raise Mistake(f"transitions must be at least 1, got {size}")
+    size = transitions or DEFAULT_SIZE
     return Suite("panda3", tuple(task(arm, size) for arm in ARMS.values()), {"paper": PAPER}, BUDGETS, size)
