@@ -217,6 +217,17 @@ def test_frames_are_listed_without_minari(
     assert "boxing" in capsys.readouterr().out
 
 
+def test_a_damaged_note_hides_its_frames_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PLACE, str(tmp_path))
+    for name, content in (("a", b'{"name": "alien", "episodes": 1, "transitions": 2}'), ("b", b"\x93")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "about.json").write_bytes(content)
+    main(["data", "list"])
+    assert "alien" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_every_learner_runs_on_games_from_the_command_line(learner: str, tmp_path: Path) -> None:
     """With 4 actions and with 18; the default order has all five games."""

@@ -121,6 +121,13 @@ def test_a_fit_is_adamw_of_the_clipped_gradient_at_the_rate_of_each_step():
     assert torch.allclose(model.w, plain.w, rtol=1e-5)
 
 
+def test_a_fit_leaves_the_generator_of_others_alone():
+    found = tiny_suite()
+    learner, before = tiny_learner("naive", found), torch.get_rng_state()
+    learner.learn(found.tasks[0])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_the_one_cycle_rises_for_a_tenth_and_ends_near_zero():
     config = FitConfig(steps=100, learning_rate=1.0, schedule="one-cycle")
     shares = [config.rate(step) for step in range(100)]

@@ -176,6 +176,14 @@ def test_unknown_names_are_answered_with_the_known_ones(capsys):
         suite("nowhere")
 
 
+def test_a_place_that_may_not_be_used_is_named(capsys, tmp_path, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "runs/private")
+
+    monkeypatch.setattr("holdfast.cli.RunFolder", refuse)
+    assert "runs/private may not be used (Permission denied)" in command(capsys, "show", "runs/private")
+
+
 def test_a_folder_that_is_no_run_is_said_so(capsys, tmp_path):
     assert "not a run folder" in command(capsys, "evaluate", str(tmp_path))
     assert "not a run folder" in command(capsys, "show", str(tmp_path / "nothing"))

@@ -248,6 +248,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Mistake as mistake:
         print(f"holdfast: {mistake}", file=sys.stderr)
         raise SystemExit(2) from None
+    except PermissionError as problem:
+        print(f"holdfast: {problem.filename} may not be used ({problem.strerror})", file=sys.stderr)
+        raise SystemExit(2) from None
     except KeyboardInterrupt:
         print(f"holdfast: interrupted; {AGAIN.get(words[0], 'the same command goes on from here')}", file=sys.stderr)
         raise SystemExit(130) from None

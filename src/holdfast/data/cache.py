@@ -1,6 +1,5 @@
 """Replayed frames on this machine: each recording once, as a whole or not at all."""
 
-import fcntl
 import json
 import os
 import shutil
@@ -8,11 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
 from holdfast.data.episodes import Dataset
+from holdfast.data.locks import locked
 from holdfast.data.replay import replay
 from holdfast.data.traces import SCREEN, Recording
 from holdfast.errors import MissingData, Mistake
@@ -101,17 +102,23 @@ def lanes() -> int:
 
 def local_replays() -> list[tuple[str, int, int]]:
     """Name, episodes and transitions of every recording whose frames are on this machine."""
-    found = [json.loads(path.read_text()) for path in sorted(root().glob("*/about.json"))]
-    return [(about["name"], about["episodes"], about["transitions"]) for about in found]
+    found = [read_about(path) for path in sorted(root().glob("*/about.json"))]
+    return [(about["name"], about["episodes"], about["transitions"]) for about in found if about]
+
+
+def read_about(path: Path) -> dict[str, Any] | None:
+    """What is said of a recording's frames; none where that is damaged."""
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError:
+        return None
 
 
 @contextmanager
 def building(place: Path) -> Iterator[Path]:
     """A folder that becomes `place` when all went well; what a killed process left of it is gone."""
-    place.parent.mkdir(parents=True, exist_ok=True)
     aside = place.with_name(f".{place.name}")
-    with aside.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time, until this process ends, however it ends
+    with locked(aside.with_suffix(".lock")):
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
         try:

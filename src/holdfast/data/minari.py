@@ -1,7 +1,6 @@
 """Minari datasets on this machine, in and out."""
 
 import errno
-import fcntl
 import os
 import shutil
 import warnings
@@ -16,6 +15,7 @@ import numpy as np
 
 from holdfast.data.demonstrations import ARRAYS, Demonstrations
 from holdfast.data.hdf5 import write_episodes
+from holdfast.data.locks import locked
 from holdfast.errors import Mistake
 
 PLACE = "MINARI_DATASETS_PATH"  # where Minari keeps its datasets, if this variable is set
@@ -88,9 +88,7 @@ def _refusal_explained(place: Path) -> Iterator[None]:
 def _building(root: Path) -> Iterator[Path]:
     """A folder that Minari does not look into; what a killed process left there is gone."""
     aside = root / ".building"
-    root.mkdir(parents=True, exist_ok=True)
-    with (root / ".building.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time, until this process ends, however it ends
+    with locked(root / ".building.lock"):
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
         try:

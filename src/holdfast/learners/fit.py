@@ -32,8 +32,9 @@ def fit(
             team().spread(outcome(model, addition).values())
             report_recall(losses or [], config, recorder)
         else:
-            entry = unmixed(entry, recorder.resume())
-            losses = train(*decides[:4], recorder, addition, entry.key)
+            saved = recorder.resume()
+            entry = unmixed(entry, saved)
+            losses = train(*decides[:4], recorder, addition, entry.key, saved)
             entry.write(remembered(outcome(model, addition), losses))
     model.eval()
 
@@ -46,13 +47,14 @@ def train(
     recorder: Recorder,
     addition: Addition | None,
     key: str,  # kept with what is saved, so that whoever resumes it knows whose steps they are
+    saved: dict[str, Tensor] | None,
 ) -> list[float]:
     """Takes the steps and returns the recorded losses; interrupted and resumed, it ends at the same bits."""
     with torch.random.fork_rng():
         descent = Descent(model, config, addition)
         stride = stride_of(descent, source, seed)
         losses: list[float] = []
-        if saved := recorder.resume():
+        if saved:
             losses = saved["losses"].tolist()
             descent.put_back(saved)
         done = descent.team.told(int(saved["done"]) if saved else 0)

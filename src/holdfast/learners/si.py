@@ -50,7 +50,7 @@ class Path(Addition):
             self.integral[name] -= self.gradients[name] * (parameter - self.before[name])
 
     def tensors(self) -> dict[str, Tensor]:
-        return named("integral", self.integral) | named("start", self.start)
+        return named("integral", self.integral)  # the start is where a resumed fit begins, too
 
     @torch.no_grad()
     def importance(self, parameters: dict[str, nn.Parameter], damping: float) -> dict[str, Tensor]:
