@@ -163,8 +163,8 @@ class Record:
                 self._certify(stage, self._fingerprinted(stage))
 
     def _fingerprinted(self, stage: int) -> list[Certificate]:
-        policies = {name: self.learner.policy(name) for name in self.suite.names[: stage + 1]}
-        return [Certificate(stage, name, fingerprint(policy)) for name, policy in policies.items()]
+        names = self.suite.names[: stage + 1]
+        return [Certificate(stage, name, fingerprint(self.learner.policy(name))) for name in names]
 
     def _certify(self, stage: int, found: Sequence[Certificate]) -> None:
         self.certificates = [known for known in self.certificates if known.stage != stage] + [*found]
