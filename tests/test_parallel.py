@@ -18,8 +18,9 @@ import holdfast
 from holdfast.errors import Mistake
 from holdfast.learners.team import Team, team
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.options import Options
 from holdfast.runs.recorder import FolderRecorder
-from holdfast.runs.run import Options, run
+from holdfast.runs.run import run
 from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
 
 LEARNERS = ["naive", "cumulative", "ewc", "si", "single", "tsn-core", "affinity-l"]

@@ -18,8 +18,9 @@ from holdfast.errors import Mistake
 from holdfast.learners import learner_for
 from holdfast.report.groups import group, read
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.options import Options
 from holdfast.runs.recorder import FolderRecorder
-from holdfast.runs.run import Options, reopen, run
+from holdfast.runs.run import reopen, run
 from tests.tiny import ALL, QUIET, contents, tiny_learner, tiny_plan, tiny_suite
 
 OFTEN = Options(tensorboard=False, save_every=0.0)

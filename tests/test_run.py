@@ -144,7 +144,7 @@ def test_tasks_played_together_are_played_as_each_alone():
 def test_a_run_has_the_same_results_however_many_tasks_are_played_at_once(tmp_path, monkeypatch):
     found = tiny_suite()
     whole = run(found, tiny_learner("naive", found), tmp_path / "all", QUIET)
-    monkeypatch.setattr("holdfast.runs.run.TOGETHER", 2)
+    monkeypatch.setattr("holdfast.runs.record.TOGETHER", 2)
     assert run(found, tiny_learner("naive", found), tmp_path / "few", QUIET).returns == whole.returns
 
 
@@ -155,7 +155,7 @@ def test_an_interrupted_evaluation_keeps_each_task_that_it_had_played(tmp_path, 
 
     found = tiny_suite()
     whole = run(found, tiny_learner("naive", found), tmp_path / "whole", QUIET)
-    monkeypatch.setattr("holdfast.runs.run.evaluate_once", one_then_interrupted)
+    monkeypatch.setattr("holdfast.runs.record.evaluate_once", one_then_interrupted)
     for played in range(1, 7):  # 1 + 2 + 3 tasks
         with pytest.raises(KeyboardInterrupt):
             run(found, tiny_learner("naive", found), tmp_path / "part", QUIET)

@@ -10,7 +10,7 @@ import numpy as np
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.learners import LEARNERS, Learner, Plan, configure, learner_for
 from holdfast.learners.configure import apply
-from holdfast.runs.run import Options
+from holdfast.runs.options import Options
 from holdfast.suites import Suite, Task, suite
 from holdfast.suites.environments import InTurn, Protocol
 from holdfast.suites.interface import Discrete, Interface

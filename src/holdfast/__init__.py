@@ -7,7 +7,8 @@ from holdfast.evaluation.rollouts import evaluate
 from holdfast.experts.supply import suite
 from holdfast.learners import LEARNERS, Learner, configure, learner
 from holdfast.nets.policy import Policy
-from holdfast.runs.run import Options, reopen, run
+from holdfast.runs.options import Options
+from holdfast.runs.run import reopen, run
 from holdfast.suites import SUITES, Suite, Task
 from holdfast.suites.environments import InTurn, Protocol
 from holdfast.suites.interface import Continuous, Discrete, Interface

@@ -25,8 +25,9 @@ from holdfast.report.results import TableCommand, put_table
 from holdfast.report.terminal import checks_table, show
 from holdfast.runs.command import FLAGS, carry_out, default_command, parse, show_data
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.options import Options
 from holdfast.runs.recorder import Screen
-from holdfast.runs.run import Options, reopen, run
+from holdfast.runs.run import reopen, run
 from holdfast.runs.sweep import table
 from holdfast.runs.sweep_command import SweepCommand, sweep
 from holdfast.suites import SUITES

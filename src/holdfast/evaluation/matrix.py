@@ -16,7 +16,7 @@ from holdfast.evaluation.metrics import (
     norm_avg,
 )
 from holdfast.evaluation.rollouts import Evaluation
-from holdfast.evaluation.statistics import Measure, interval, resample, task_mean, wilson
+from holdfast.evaluation.statistics import Measure, interval, resample, success_rate, task_mean
 
 Cells = list[list[Any]]  # [stage][task], None where not evaluated
 
@@ -118,10 +118,10 @@ class Matrix:
         if not any(any(cell or []) for row in self.successes for cell in row):
             return {}
         final, distinct = (cells[self.stages - 1][: self.stages] for cells in (self.successes, self.distinct_episodes))
-        rates = [sum(cell) / len(cell) for cell in final]
+        rates = map(success_rate, final, distinct)
         return {
-            task: {"rate": rate, "interval": wilson(rate * count, count)}  # twice the same is no more evidence
-            for task, rate, count in zip(self.tasks, rates, distinct, strict=False)
+            task: {"rate": rate, "interval": interval}
+            for task, (rate, interval) in zip(self.tasks, rates, strict=False)
         }
 
     def to_json(self) -> dict[str, Any]:

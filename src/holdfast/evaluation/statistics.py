@@ -56,6 +56,12 @@ def task_mean(task: int) -> Measure:
     return lambda means: means[..., task]
 
 
+def success_rate(successes: Sequence[bool], distinct: int) -> tuple[float, Interval]:
+    """The share of episodes that succeeded, and its interval; the same episode twice is no more evidence."""
+    rate = float(np.mean(successes))
+    return rate, wilson(rate * distinct, distinct)
+
+
 def wilson(successes: float, count: int) -> Interval:
     """Of a success rate (Wilson 1927); sensible also where every episode succeeded, or none."""
     rate, weight = successes / count, Z**2 / count

@@ -8,7 +8,15 @@ import numpy as np
 
 from holdfast.evaluation.matrix import Matrix, over_tasks
 from holdfast.evaluation.metrics import avg_gap, norm_avg, shares
-from holdfast.evaluation.statistics import Interval, Measure, interquartile_mean, middle, resample, task_mean, wilson
+from holdfast.evaluation.statistics import (
+    Interval,
+    Measure,
+    interquartile_mean,
+    middle,
+    resample,
+    success_rate,
+    task_mean,
+)
 from holdfast.experts.chance import SCORES
 
 
@@ -142,7 +150,7 @@ def _success(matrices: Sequence[Matrix]) -> dict[str, Estimate]:
         return {}
     found = {}
     for index, task in enumerate(matrices[0].tasks):
-        rate = float(np.mean([success for matrix in matrices for success in matrix.successes[-1][index]]))
-        count = sum(matrix.distinct_episodes[-1][index] for matrix in matrices)  # twice the same is no more evidence
-        found[task] = Estimate(rate, wilson(rate * count, count))
+        successes = [success for matrix in matrices for success in matrix.successes[-1][index]]
+        distinct = sum(matrix.distinct_episodes[-1][index] for matrix in matrices)
+        found[task] = Estimate(*success_rate(successes, distinct))
     return found

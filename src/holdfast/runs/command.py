@@ -10,8 +10,9 @@ import tyro
 
 from holdfast.learners import Plan, configure, learner_for, suite_for
 from holdfast.learners.team import joined
+from holdfast.runs.options import Options
 from holdfast.runs.recorder import Screen
-from holdfast.runs.run import Options, run
+from holdfast.runs.run import run
 
 FLAGS = (tyro.conf.AvoidSubcommands,)
 

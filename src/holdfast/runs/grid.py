@@ -16,7 +16,8 @@ from typing import Any
 from holdfast.errors import Mistake
 from holdfast.learners import configure, suite_for
 from holdfast.runs.command import RunCommand, parse
-from holdfast.runs.run import Options, single_results
+from holdfast.runs.options import Options
+from holdfast.runs.record import single_results
 from holdfast.runs.settings import flattened
 
 Settings = dict[str, Any]
