@@ -283,7 +283,9 @@ def test_a_dataset_in_a_folder_that_cannot_be_written_is_read(push, monkeypatch)
     store.read(PUSH.dataset(SIZE))  # makes it anew
 
 
-@pytest.mark.parametrize("problem", [OSError(28, "full"), RuntimeError("HDF5"), ValueError("HDF5")])
+@pytest.mark.parametrize(
+    "problem", [OSError(28, store.FULL), RuntimeError(f"HDF5: {store.FULL}"), ValueError(f"HDF5: {store.FULL}")]
+)
 def test_a_disk_that_is_full_is_one_sentence_and_leaves_the_dataset_as_it_was(push, problem, monkeypatch):
     def fail(*_: object) -> None:
         raise problem
@@ -292,6 +294,15 @@ def test_a_disk_that_is_full_is_one_sentence_and_leaves_the_dataset_as_it_was(pu
     with pytest.raises(Mistake, match=r"cannot be written .* make room"):
         keep(PUSH, SIZE, push)
     assert np.array_equal(store.read(PUSH.dataset(SIZE)).actions, push.actions)
+
+
+def test_a_fault_of_ours_is_not_called_a_full_disk(push, monkeypatch):
+    def fail(*_: object) -> None:
+        raise ValueError("shapes differ")
+
+    monkeypatch.setattr(store, "write_episodes", fail)
+    with pytest.raises(ValueError, match="shapes differ"):
+        keep(PUSH, SIZE, push)
 
 
 def test_a_disk_without_room_is_not_written_to(push, monkeypatch):

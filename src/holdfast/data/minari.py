@@ -21,6 +21,7 @@ from holdfast.errors import Mistake
 PLACE = "MINARI_DATASETS_PATH"  # where Minari keeps its datasets, if this variable is set
 HDF5 = "main_data.hdf5"
 SEEN = "observations/"
+FULL = os.strerror(errno.ENOSPC)
 ROOM = 30_000  # bytes that an episode may take, in both files
 CACHE = "holdfast.npz"  # the same data in a few large arrays, since reading thousands of small ones takes a minute
 
@@ -60,7 +61,7 @@ def write(
     with _refusal_explained(place), _building(folder("")) as aside:
         place.parent.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(aside).free < ROOM * len(demonstrations.lengths):  # full, HDF5 may kill the process
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise OSError(errno.ENOSPC, FULL)
         with _datasets_in(aside), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of authors and links, which a local dataset needs not
             made = library().create_dataset_from_buffers(name, [], env=environment, data_format="hdf5", **about)
@@ -80,7 +81,10 @@ def _refusal_explained(place: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError, ValueError) as problem:  # HDF5 has all of them for a full disk
-        why = os.strerror(problem.errno) if isinstance(problem, OSError) and problem.errno else "HDF5 failed"
+        full = FULL in str(problem)
+        if not full and not isinstance(problem, OSError):
+            raise
+        why = FULL if full else problem
         raise Mistake(f"{place} cannot be written ({why}): make room, or set {PLACE} to another folder") from problem
 
 
