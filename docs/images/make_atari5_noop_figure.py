@@ -20,6 +20,7 @@ from holdfast.suites.atari import STARTS
 from holdfast.suites.recordings import SOURCES
 
 COLUMNS = ("recorded", "fresh", "warm")
+DENSE = ("naive", "cumulative", "ewc", "si")  # neither fresh nor warm: one network goes on from task to task
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def draw_game(axes: Axes, data: list[int], played: list[Played]) -> None:
 
 def read_games(root: Path) -> dict[str, Game]:
     """By game, what was recorded and what is played."""
-    runs = [result for result in read(root) if result.matrix]
+    runs = [result for result in read(root) if result.matrix and result.matrix.learner not in DENSE]
     return {task: (scores(task), list(episodes(runs, index, task))) for index, task in enumerate(runs[0].matrix.tasks)}
 
 
