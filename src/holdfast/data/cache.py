@@ -101,9 +101,9 @@ def lanes() -> int:
 
 
 def local_replays() -> list[tuple[str, int, int]]:
-    """Name, episodes and transitions of every recording whose frames are on this machine."""
-    found = [read_about(path) for path in sorted(root().glob("*/about.json"))]
-    return [(about["name"], about["episodes"], about["transitions"]) for about in found if about]
+    """Folder, episodes and transitions of every recording whose frames are on this machine."""
+    found = [(path.parent.name, read_about(path)) for path in sorted(root().glob("*/about.json"))]
+    return [(name, about["episodes"], about["transitions"]) for name, about in found if about]
 
 
 def read_about(path: Path) -> dict[str, Any] | None:

@@ -85,8 +85,12 @@ class Dataset:
         if {len(self.observations), len(self.actions), len(self.rewards)} != {steps}:
             raise Mistake(f"a dataset's arrays must have as many rows as its episodes have steps ({steps})")
         for name in ("observations", "actions", "rewards"):
-            if not finite(getattr(self, name)):
-                raise Mistake(f"a dataset's {name} must be finite")
+            array = getattr(self, name)
+            if not finite(array):
+                row = int(np.argwhere(~np.isfinite(array))[0][0])
+                episode = int(np.searchsorted(self.starts, row, "right")) - 1
+                step = row - self.starts[episode]
+                raise Mistake(f"a dataset's {name} must be finite, step {step} of episode {episode} is not")
         if self.stack < 1 or (self.stack > 1 and self.observations.ndim != 3):
             raise Mistake(f"only single frames can be stacked, got {self.stack} of {self.observations.shape[1:]}")
 

@@ -34,3 +34,13 @@ def changed(certificates: Sequence[Certificate]) -> list[Certificate]:
     """The certificates that differ from the same task's first one."""
     first: dict[str, str] = {}
     return [found for found in certificates if first.setdefault(found.task, found.fingerprint) != found.fingerprint]
+
+
+def verdict(certificates: Sequence[Certificate]) -> str:
+    """Whether anything that was learned has changed since, in words."""
+    if not certificates:
+        return "none"
+    if moved := dict.fromkeys(found.task for found in changed(certificates)):
+        return f"changed by later learning: {', '.join(moved)}"
+    stages = len({found.stage for found in certificates})
+    return f"every task equal to the bit after each of {stages} {'stage' if stages == 1 else 'stages'}"

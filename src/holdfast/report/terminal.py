@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.evaluation.certificates import Certificate, changed
+from holdfast.evaluation.certificates import Certificate, changed, verdict
 from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.experts.check import Check
@@ -123,15 +123,8 @@ def routes_table(routes: Sequence[dict[str, Any]]) -> Table:
 
 def certificate_line(certificates: Sequence[Certificate]) -> str:
     """Whether anything that was learned has changed since."""
-    moved = changed(certificates)
-    if moved:
-        tasks = ", ".join(sorted({found.task for found in moved}))
-        return f"certificate: [yellow]changed by later learning: {tasks}[/yellow]"
-    stages = len({found.stage for found in certificates})
-    if not stages:
-        return "certificate: [yellow]none[/yellow]"
-    many = "stage" if stages == 1 else "stages"
-    return f"certificate: [green]every task equal to the bit after each of {stages} {many}[/green]"
+    colour = "green" if certificates and not changed(certificates) else "yellow"
+    return f"certificate: [{colour}]{verdict(certificates)}[/{colour}]"
 
 
 def checks_table(checks: Sequence[Check]) -> Table:

@@ -1,12 +1,13 @@
 """The sections about what is inside: where tasks went and why, weights they share, what they cost, what is proven."""
 
+from holdfast.evaluation.certificates import verdict
 from holdfast.report.figures.capacity import capacity
 from holdfast.report.figures.heat import overlap
 from holdfast.report.figures.routes import Route, routing, why
 from holdfast.report.figures.study import Setting, Study
 from holdfast.report.page.markup import Html, element, joined, listed, more, paragraph, table
 from holdfast.report.page.section import Section
-from holdfast.report.page.words import certified, those
+from holdfast.report.page.words import those
 
 
 def routes(found: Study) -> Section:
@@ -101,7 +102,7 @@ def certificates(found: Study) -> Section:
         "private parameters, normaliser. Equal fingerprints are equal policies."
     )
     rows = [
-        [setting.label, str(run.seed), certified(run), *_fingerprints(setting, number)]
+        [setting.label, str(run.seed), verdict(run.certificates), *_fingerprints(setting, number)]
         for setting in found.settings
         for number, run in enumerate(setting.runs)
     ]

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from holdfast.evaluation.certificates import changed
 from holdfast.report.figures.drawing import shown
 from holdfast.report.figures.front import Place, places
-from holdfast.report.figures.study import Run, Setting, Study, Terms
+from holdfast.report.figures.study import Setting, Study, Terms
 from holdfast.report.groups import OLDER
 
 FEW = 6
@@ -149,14 +148,3 @@ def what_is_missing(found: Study) -> list[str]:
     if not found.unfinished:
         return said
     return [*said, f"Not shown, since not evaluated to its end: {named(found.unfinished)}."]
-
-
-def certified(run: Run) -> str:
-    """What the certificates of a run say."""
-    if not run.certificates:
-        return "no certificate"
-    stages = len({found.stage for found in run.certificates})
-    moved = sorted({found.task for found in changed(run.certificates)}, key=run.matrix.tasks.index)
-    if moved:
-        return f"changed by later learning: {named(moved)}"
-    return f"every task equal to the bit after each of {counted(stages, 'stage')}"
