@@ -68,8 +68,8 @@ def test_datasets_must_have_episodes_of_one_shape():
         Dataset(*GOOD, lengths=np.array([3, 0]))
     with pytest.raises(Mistake, match="as many rows"):
         Dataset(*GOOD, lengths=np.array([2]))
-    with pytest.raises(Mistake, match="observations must be finite, step 1 of episode 1 is not"):
-        Dataset(np.array([[0.0, 0.0], [0.0, 0.0], [0.0, np.nan]]), *GOOD[1:], lengths=np.array([1, 2]))
+    with pytest.raises(Mistake, match="observations must be finite, step 0 of episode 1 is not"):
+        Dataset(np.array([[0.0, 0.0], [0.0, np.nan], [0.0, 0.0]]), *GOOD[1:], lengths=np.array([1, 2]))
     with pytest.raises(Mistake, match="rewards must be finite"), np.errstate(over="ignore"):
         Dataset.of([Episode(*GOOD[:2], np.full(3, 1e300))])  # too large for what it is stored in
 

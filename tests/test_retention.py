@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from holdfast.errors import Mistake
-from holdfast.evaluation.certificates import Certificate, changed, fingerprint
+from holdfast.evaluation.certificates import Certificate, changed, fingerprint, verdict
 from holdfast.learners.sparse import Sparse
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import run
@@ -174,6 +174,15 @@ def test_without_reuse_masks_are_disjoint():
     masks = torch.stack([found.mask for found in learner.subnetworks.values()])
     assert masks.sum(dim=0).max() == 1
     assert all(found.new == int(found.mask.sum()) for found in learner.subnetworks.values())
+
+
+def test_certificates_say_in_words_what_they_prove():
+    first, same = Certificate(0, "push", "a"), Certificate(1, "push", "a")
+    second, moved = Certificate(1, "lift", "b"), Certificate(2, "lift", "c")
+    assert verdict([]) == "none"
+    assert verdict([first]) == "every task equal to the bit after each of 1 stage"
+    assert verdict([first, same, second]) == "every task equal to the bit after each of 2 stages"
+    assert verdict([first, same, second, moved, Certificate(2, "push", "d")]) == "changed by later learning: lift, push"
 
 
 def test_equal_remaining_gives_equal_shares():
