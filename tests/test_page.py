@@ -37,6 +37,7 @@ from holdfast.suites import SUITES
 from tests.test_results import a_run
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
+KEPT = Path(__file__).parent.parent / "results" / "atari5" / "noop"
 HOSTILE = "<script>window.hit=1</script>\"'><img src=x onerror=window.hit=1>&amp;$x$"
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome", "chrome")
 QUIETLY = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
@@ -371,6 +372,7 @@ def test_no_intervals_are_said_to_be_missing_where_there_are_some(tmp_path: Path
     assert said + " are given." in what_was_done(study([tmp_path / "naive-0"]))
     a_run(tmp_path, "si", "si", 0, [10.0] * 20, "atari5")
     assert said + " of si are given." in what_was_done(study([tmp_path]))
+    assert said + " are given in Breakout and over all." in what_was_done(study([KEPT / "naive-s0"]))
 
 
 def test_a_page_is_about_one_suite(exported: Path, tmp_path: Path) -> None:

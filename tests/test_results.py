@@ -158,7 +158,7 @@ def test_a_run_on_the_screen_fits_80_columns_with_its_intervals(tmp_path):
     assert "AvgGap 3.51 (" in text
 
 
-@pytest.mark.parametrize(("distinct", "said"), [(2, "of 2 episodes"), (1, "of 2 episodes, 1 distinct")])
+@pytest.mark.parametrize(("distinct", "said"), [(2, "of 2 episodes"), (1, "of 2 episodes, 1 to 2 distinct")])
 def test_the_screen_says_how_many_episodes_differ(distinct, said, tmp_path):
     path = a_run(tmp_path, "one", "naive", 0, [-1.0, -1.0])
     matrix = Matrix.from_json(json.loads((path / "matrix.json").read_text()))

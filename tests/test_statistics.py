@@ -6,6 +6,8 @@ import pytest
 from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.evaluation.statistics import interquartile_mean, interval, resample, task_mean, wilson
+from holdfast.report.summary import summarise
+from holdfast.report.terminal import matrix_table
 
 
 def mean_interval(returns):
@@ -115,6 +117,18 @@ def test_a_matrix_knows_how_sure_it_is():
 
 def test_episodes_that_are_all_one_have_no_interval():
     assert a_matrix(Evaluation([5.0, 5.0], [1, 1], [False] * 2, 1)).intervals() == {}
+
+
+def test_a_task_whose_episodes_differ_has_an_interval_also_beside_one_whose_are_all_one():
+    same, other = Evaluation([5.0, 5.0], [1, 1], [False] * 2, 1), Evaluation([0.0, 1.0], [1, 1], [False] * 2, 2)
+    matrix = a_matrix(same, other)
+    matrix.bytes = {"total": 1}
+    assert matrix.intervals() == {"tasks": {"B": (0.0, 1.0)}}
+    summary = summarise([matrix])
+    assert (summary.returns["A"].interval, summary.returns["B"].interval) == (None, (0.0, 1.0))
+    assert (summary.gap.interval, summary.normalised.interval, summary.forgetting.interval) == (None, None, None)
+    columns = matrix_table(matrix, {}, None).columns
+    assert [list(column.cells)[2] for column in columns] == ["95 %: from", "", "0"]
 
 
 def test_an_episode_played_again_makes_nothing_surer():

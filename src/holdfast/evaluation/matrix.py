@@ -99,18 +99,22 @@ class Matrix:
         return self.returns[self.stages - 1][: self.stages] if self.stages else []
 
     def intervals(self) -> dict[str, Any]:
-        """95 % confidence intervals, over episodes, of what the last stage earned; none where all episodes are one."""
+        """95 % confidence intervals, over episodes, of what the last stage earned.
+
+        None of a task whose episodes are all one, and then none over all tasks either.
+        """
         final, targets = self.final, self.targets[: self.stages]
         distinct = self.distinct_episodes[len(final) - 1][: len(final)]
-        if not final or min(distinct) < 2:
+        if max(distinct, default=0) < 2:
             return {}
         drawn = resample([final], [distinct])
-        measures = {"NormAvg": norm_avg, "AvgGap": avg_gap}
+        measures = {"NormAvg": norm_avg, "AvgGap": avg_gap} if min(distinct) > 1 else {}
         if norm_avg(targets, targets) is None:
-            measures.pop("NormAvg")
+            measures.pop("NormAvg", None)
+        several = [index for index, count in enumerate(distinct) if count > 1]
         return {
             **{name: interval(drawn, over_tasks(measure, targets)) for name, measure in measures.items()},
-            "tasks": {task: interval(drawn, task_mean(index)) for index, task in enumerate(self.tasks[: len(final)])},
+            "tasks": {self.tasks[index]: interval(drawn, task_mean(index)) for index in several},
         }
 
     def success(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What a group of runs amounts to, and how sure that is."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,37 +62,37 @@ class Histories:
 
     means: np.ndarray  # (runs, tasks, stages)
     drawn: np.ndarray  # (resamples, runs, tasks, stages)
-    sure: bool  # whether there is more than one episode of one run, so that there is a spread to speak of
+    sure: list[bool]  # by task: whether there is more than one episode of one run, and so a spread to speak of
 
     @classmethod
     def of(cls, matrices: Sequence[Matrix]) -> "Histories":
         runs = [_history(matrix) for matrix in matrices]
         distinct = [matrix.distinct_episodes[-1] for matrix in matrices]
         means = np.array([[task.mean(axis=-1) for task in run] for run in runs])
-        return cls(means, resample(runs, distinct), len(runs) > 1 or min(map(min, distinct)) > 1)
+        return cls(means, resample(runs, distinct), [sum(counts) > 1 for counts in zip(*distinct, strict=True)])
 
-    def estimate(self, measure: Callable[[np.ndarray], np.ndarray]) -> Estimate:
-        """Of a number (...,) that all runs (..., runs, tasks, stages) give together."""
-        return Estimate(float(measure(self.means)), middle(measure(self.drawn)) if self.sure else None)
+    def estimate(self, measure: Callable[[np.ndarray], np.ndarray], task: int | None = None) -> Estimate:
+        """Of a number (...,) that all runs (..., runs, tasks, stages) give together, of one task or of all."""
+        sure = all(self.sure) if task is None else self.sure[task]
+        return Estimate(float(measure(self.means)), middle(measure(self.drawn)) if sure else None)
 
-    def mean(self, measure: Measure) -> Estimate:
+    def mean(self, measure: Measure, task: int | None = None) -> Estimate:
         """The mean over runs of a measure of what tasks are in the end."""
-        return self.estimate(lambda means: measure(means[..., -1]).mean(axis=-1))
+        return self.estimate(lambda means: measure(means[..., -1]).mean(axis=-1), task)
 
-    def forgotten(self, measure: Measure) -> Estimate:
+    def forgotten(self, measure: Measure, task: int | None = None) -> Estimate:
         """The mean over runs of a measure of what tasks were at their best, and are no more: of F."""
-        return self.estimate(lambda means: measure(means.max(axis=-1) - means[..., -1]).mean(axis=-1))
+        return self.estimate(lambda means: measure(means.max(axis=-1) - means[..., -1]).mean(axis=-1), task)
 
 
 def summarise(matrices: Sequence[Matrix], expert: Mapping[str, Any] | None = None) -> Summary:
     """The summary of complete runs of one suite in one order; `expert` is what it earned from the same starts."""
     tasks, targets, runs = matrices[0].tasks, matrices[0].targets, Histories.of(matrices)
-    of_task = {task: task_mean(index) for index, task in enumerate(tasks)}
     return Summary(
-        returns={task: runs.mean(measure) for task, measure in of_task.items()},
+        returns={task: runs.mean(task_mean(index), index) for index, task in enumerate(tasks)},
         success=_success(matrices),
-        learned={task: runs.estimate(_learned(index)) for index, task in enumerate(tasks)},
-        lost={task: runs.forgotten(measure) for task, measure in of_task.items()},
+        learned={task: runs.estimate(_learned(index), index) for index, task in enumerate(tasks)},
+        lost={task: runs.forgotten(task_mean(index), index) for index, task in enumerate(tasks)},
         distinct={task: min(one.distinct_episodes[-1][index] for one in matrices) for index, task in enumerate(tasks)},
         normalised=None if norm_avg(targets, targets) is None else runs.mean(over_tasks(norm_avg, targets)),
         middle=_middle(runs, tasks, targets),
@@ -102,6 +102,12 @@ def summarise(matrices: Sequence[Matrix], expert: Mapping[str, Any] | None = Non
         copies=(min(matrix.copies for matrix in matrices), max(matrix.copies for matrix in matrices)),
         bytes=float(np.mean([matrix.bytes["total"] for matrix in matrices])),
     )
+
+
+def fewest_to_most(counts: Iterable[int]) -> str:
+    """The range of these, or the one number that they all are."""
+    ends = sorted(counts)
+    return f"{ends[0]} to {ends[-1]}" if ends[0] < ends[-1] else str(ends[0])
 
 
 def _history(matrix: Matrix) -> list[np.ndarray]:

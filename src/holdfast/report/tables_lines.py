@@ -13,7 +13,7 @@ from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.report.groups import Group, Result
 from holdfast.report.groups_labels import telling
 from holdfast.report.published import SWEEP, Row, differences, tables
-from holdfast.report.summary import Estimate, Summary, summarise
+from holdfast.report.summary import Estimate, Summary, fewest_to_most, summarise
 
 Value = str | Estimate
 SEEDS, TASK, DATA = "seeds", "task", "the data itself"
@@ -130,16 +130,15 @@ def seeds_text(entry: Entry) -> str:
 
 
 def _measures(summary: Summary) -> dict[str, Value]:
-    fewest, most = summary.copies
     known = {
         "NormAvg": summary.normalised,
         "AvgGap": summary.gap,
         "IQM": summary.middle,
         "behind the expert": summary.behind,
         "AvgF": summary.forgetting,
-        "copies": str(most) if fewest == most else f"{fewest} to {most}",
+        "copies": fewest_to_most(summary.copies),
         "MB": Estimate(summary.bytes / 1e6),
-        "episodes": str(summary.episodes),
+        "episodes": fewest_to_most(summary.distinct.values()),
     }
     return {name: value for name, value in known.items() if value is not None}
 

@@ -11,6 +11,7 @@ from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.experts.check import Check
 from holdfast.report.published import Row, published
+from holdfast.report.summary import fewest_to_most
 from holdfast.runs.folder import RunFolder
 
 
@@ -69,10 +70,10 @@ def matrix_table(matrix: Matrix, data_returns: Mapping[str, float], row: Row | N
 
 
 def _episodes(matrix: Matrix) -> str:
-    """How many a mean is of, and if some are the same, how many differ in the task where fewest do."""
+    """How many a mean is of, and if some are the same, how many differ, in the task where fewest and where most do."""
     count = matrix.protocol["episodes"]
-    distinct = min((found for row in matrix.distinct_episodes for found in row if found is not None), default=count)
-    same = "" if distinct == count else f", {distinct} distinct"
+    distinct = [found for row in matrix.distinct_episodes for found in row if found is not None] or [count]
+    same = "" if min(distinct) == count else f", {fewest_to_most(distinct)} distinct"
     return f"{count} {'episode' if count == 1 else 'episodes'}{same}"
 
 
@@ -86,7 +87,8 @@ def _interval_rows(matrix: Matrix) -> list[list[str]]:
     """Where each task's last mean lies with 95 % confidence."""
     found = matrix.intervals().get("tasks", {})
     names = ("95 %: from", "95 %: to")
-    return [[name, *(_cell(pair[end]) for pair in found.values())] for end, name in enumerate(names) if found]
+    cells = [[found[task][end] if task in found else None for task in matrix.tasks] for end in (0, 1)]
+    return [[name, *map(_cell, row)] for name, row in zip(names, cells, strict=True) if found]
 
 
 def _success_rows(matrix: Matrix) -> list[list[str]]:

@@ -95,14 +95,14 @@ def front(found: Study) -> Drawing:
         figure.draw_without_rendering()  # so that places are known
         number(axes, [(point.size / 1e6, point.worth.value) for point in points])
     alt = "Return, bytes and forgetting of every setting. Nothing beats: " + "; ".join(
-        f"{point.setting.label} ({point.size / 1e6:.2f} MB, forgets {shown(point.forgotten)})" for point in ringed
+        f"{point.setting.label} ({shown(point.size / 1e6)} MB, forgets {shown(point.forgotten)})" for point in ringed
     )
     rows = [
         [
             str(point.number),
             point.setting.label,
             shown(abs(point.worth.value)),
-            f"{point.size / 1e6:.2f}",
+            shown(point.size / 1e6),
             shown(point.forgotten),
             "yes" if point in ringed else "",
         ]
@@ -117,7 +117,8 @@ def _draw(axes: Axes, points: list[Place], ringed: list[Place]) -> None:
     axes.grid(color=FAINT, lw=0.5)
     axes.set_axisbelow(True)
     axes.set_xscale("log")
-    decades(axes.xaxis, fine=True)
+    sizes = [point.size for point in points]
+    decades(axes.xaxis, fine=max(sizes) < 30 * min(sizes))
     axes.plot([point.size / 1e6 for point in ringed], [point.worth.value for point in ringed], color=SOFT, lw=0.8)
     for point in points:
         share = point.forgotten / most

@@ -8,7 +8,7 @@ from holdfast.report.figures.study import Setting, Study
 from holdfast.report.page.markup import Child, Html, element, joined, paragraph, table
 from holdfast.report.page.section import Section
 from holdfast.report.page.words import counted, story
-from holdfast.report.summary import Estimate
+from holdfast.report.summary import Estimate, fewest_to_most
 
 
 def summary(found: Study) -> Section:
@@ -36,7 +36,6 @@ def final(found: Study) -> Section:
 
 def _cells(number: int, setting: Setting, tasks: list[str], normed: bool) -> list[Child]:
     summary = setting.summary
-    fewest, most = summary.copies
     return [
         joined(element("span", str(number), class_="index"), " ", setting.label),
         ", ".join(str(run.seed) for run in setting.runs),
@@ -44,9 +43,9 @@ def _cells(number: int, setting: Setting, tasks: list[str], normed: bool) -> lis
         *([_estimate(summary.normalised) if summary.normalised else ""] if normed else []),
         _estimate(summary.gap),
         shown(summary.forgotten),
-        str(most) if fewest == most else f"{fewest} to {most}",
-        f"{summary.bytes / 1e6:.2f}",
-        str(summary.episodes),
+        fewest_to_most(summary.copies),
+        shown(summary.bytes / 1e6),
+        fewest_to_most(summary.distinct.values()),
     ]
 
 

@@ -55,9 +55,17 @@ def _tasks(found: Study) -> str:
 
 def _unsure(found: Study) -> str:
     """Where no interval can be given."""
-    alone = [setting.label for setting in found.settings if setting.summary.gap.interval is None]
-    of = f" of {those(alone)}" if len(alone) < len(found.settings) else ""
-    return f" One episode of one run says nothing about others, so no intervals{of} are given." if alone else ""
+    alone = [setting for setting in found.settings if setting.summary.gap.interval is None]
+    if not alone:
+        return ""
+    bare = {task for setting in alone for task, mean in setting.summary.returns.items() if mean.interval is None}
+    of = f" of {those([setting.label for setting in alone])}" if len(alone) < len(found.settings) else ""
+    where = (
+        f" in {named([task for task in found.tasks if task in bare])} and over all"
+        if len(bare) < len(found.tasks)
+        else ""
+    )
+    return f" One episode of one run says nothing about others, so no intervals{of} are given{where}."
 
 
 def what_was_forgotten(found: Study) -> list[str]:
@@ -132,7 +140,7 @@ def measured(setting: Setting) -> str:
 
 def cost(setting: Setting) -> str:
     """What a setting keeps."""
-    return f"{copies(setting)} and {setting.summary.bytes / 1e6:.2f} MB"
+    return f"{copies(setting)} and {shown(setting.summary.bytes / 1e6)} MB"
 
 
 def copies(setting: Setting) -> str:
