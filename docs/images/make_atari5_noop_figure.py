@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,7 +20,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.suites.atari import STARTS
 from holdfast.suites.recordings import SOURCES
 
-COLUMNS = ("recorded", "fresh", "warm")
+KINDS = ("own", "shared", "warm")  # a copy or network of its own, a fresh mask in a shared copy, another task's mask
 DENSE = ("naive", "cumulative", "ewc", "si")  # neither fresh nor warm: one network goes on from task to task
 
 
@@ -29,7 +30,7 @@ class Played:
 
     score: float
     replay: bool
-    warm: bool  # whether its policy started from another task's mask
+    kind: str  # of its policy
 
 
 Game = tuple[list[int], list[Played]]  # the returns of recorded episodes, and episodes that were played
@@ -46,27 +47,32 @@ def episodes(runs: list[Result], index: int, task: str) -> Iterator[Played]:
         if (policy := certificates[index, task]) in seen:
             continue
         seen.add(policy)
-        warm = any(route["task"] == task and route["source"] for route in folder.read_routes())
+        kind = next((kind_of(route) for route in folder.read_routes() if route["task"] == task), "own")
         first = matrix.protocol["first_seed"]
         cells = zip(matrix.returns[index][index], matrix.lengths[index][index], strict=True)
         for seed, (score, length) in enumerate(cells, first):
             start = seed % (STARTS["noop"].noops + 1)
-            yield Played(score, (start, score, length) in recorded, warm)
+            yield Played(score, (start, score, length) in recorded, kind)
+
+
+def kind_of(route: dict[str, Any]) -> str:
+    """What a task started with."""
+    return "own" if route["opened"] else "warm" if route["source"] else "shared"
 
 
 def draw_game(axes: Axes, data: list[int], played: list[Played]) -> None:
     """A column of recorded episodes, and one of what each kind of policy played."""
     rng = np.random.default_rng(0)
-    columns = [[Played(score, True, False) for score in data]]
-    columns += [[each for each in played if each.warm == warm] for warm in (False, True)]
+    columns = [[Played(score, True, "recorded") for score in data]]
+    columns += [[each for each in played if each.kind == kind] for kind in KINDS]
     for place, column in enumerate(columns):
         for replay, colour in ((False, OTHER), (True, OURS if place else DATA)):
             scores = [each.score for each in column if each.replay == replay]
             axes.plot(place + rng.uniform(-0.25, 0.25, len(scores)), scores, ".", color=colour, ms=4, alpha=0.6)
         if column:
             axes.hlines(np.mean([each.score for each in column]), place - 0.35, place + 0.35, color="black", lw=1.5)
-    axes.set_xticks(range(len(COLUMNS)), COLUMNS, fontsize=9)
-    axes.set_xlim(-0.5, len(COLUMNS) - 0.5)
+    axes.set_xticks(range(len(columns)), ("data", *KINDS), fontsize=8)
+    axes.set_xlim(-0.5, len(columns) - 0.5)
     plain(axes)
     axes.grid(visible=False)
 
@@ -84,7 +90,7 @@ def scores(task: str) -> list[int]:
 
 def figure(games: dict[str, Game]) -> Figure:
     """A panel for each game."""
-    drawing, panels = plt.subplots(1, len(games), figsize=(10.5, 3.8), layout="constrained")
+    drawing, panels = plt.subplots(1, len(games), figsize=(11.5, 3.8), layout="constrained")
     for axes, (task, (data, played)) in zip(panels, games.items(), strict=True):
         draw_game(axes, data, played)
         axes.set_title(task, fontsize=10)
@@ -101,11 +107,13 @@ def words(games: dict[str, Game]) -> Iterator[str]:
     """The same as lines."""
     for task, (data, played) in games.items():
         yield f"{task}: {len(data)} recorded, mean {np.mean(data):.1f}\n"
-        for name, warm in (("fresh", False), ("warm", True)):
-            own = [each for each in played if each.warm == warm]
-            new = [each.score for each in own if not each.replay]
-            mean = f", mean of the others {np.mean(new):.1f}" if new else ""
-            yield f"  {name}: {len(own)} played, {len(own) - len(new)} of them recorded{mean}\n"
+        for kind in KINDS:
+            these = [each for each in played if each.kind == kind]
+            new = [each.score for each in these if not each.replay]
+            if these:
+                mean = f", mean {np.mean([each.score for each in these]):.1f}"
+                others = f", of the others {np.mean(new):.1f}" if new else ""
+                yield f"  {kind}: {len(these)} played, {len(these) - len(new)} of them recorded{mean}{others}\n"
 
 
 if __name__ == "__main__":
