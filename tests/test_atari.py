@@ -191,8 +191,23 @@ def test_the_commands_build_check_and_list_replays(capsys: pytest.CaptureFixture
     words = ["atari5", "--order", "Boxing", "--transitions", "1000"]
     main(["data", "build", *words])
     main(["data", "check", *words, "--replays", "2"])
+    with pytest.raises(SystemExit):
+        main(["data", "check", *words, "--replays", "-1"])
     main(["data", "list"])
     assert "boxing-expert-10-100" in capsys.readouterr().out
+
+
+def test_every_reset_is_as_the_first() -> None:
+    # Boxing's 17th of an emulator is not, where its random numbers go on.
+    emulator, seen = Emulator(short("boxing", episodes=1).origin), set()
+    for _ in range(18):
+        emulator.reset()
+        for _ in range(40):
+            emulator.send(0)
+            emulator.receive()
+        seen.add(emulator.frames.tobytes())
+    emulator.close()
+    assert len(seen) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="room cannot be taken beforehand here")

@@ -373,6 +373,13 @@ def test_no_intervals_are_said_to_be_missing_where_there_are_some(tmp_path: Path
     a_run(tmp_path, "si", "si", 0, [10.0] * 20, "atari5")
     assert said + " of si are given." in what_was_done(study([tmp_path]))
     assert said + " are given in Breakout and over all." in what_was_done(study([KEPT / "naive-s0"]))
+    both = study([KEPT / "naive-s0", KEPT.parent / "paper" / "si-s0"])
+    first, second = (
+        next(setting.label for setting in both.settings if setting.learner == name) for name in ("si", "naive")
+    )
+    assert said + f" of {first} are given, and no intervals of {second} are given in Breakout and over all." in (
+        what_was_done(both)
+    )
 
 
 def test_a_page_is_about_one_suite(exported: Path, tmp_path: Path) -> None:

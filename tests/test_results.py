@@ -259,3 +259,10 @@ def test_mistakes_are_one_sentence(tmp_path, capsys):
 def test_numbers_have_as_many_digits_as_they_need():
     values = (0, -0.1893, 9.9994, 12.346, 123.46, 1556.4, -0.00032)
     assert [number(value) for value in values] == ["0", "-0.189", "9.999", "12.35", "123.5", "1556", "-0.00032"]
+
+
+def test_the_screen_says_what_is_not_evaluated_yet(tmp_path):
+    matrix = Matrix.from_json(json.loads((a_run(tmp_path, "one", "naive", 0, [-1.0]) / "matrix.json").read_text()))
+    assert metrics_line(matrix).endswith(" MB")
+    matrix.returns[-1] = [None] * len(matrix.tasks)
+    assert metrics_line(matrix).endswith(f"evaluated after {len(matrix.tasks) - 1} of {len(matrix.tasks)} tasks so far")

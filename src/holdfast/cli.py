@@ -139,6 +139,8 @@ def data_command(arguments: Sequence[str]) -> None:
         for name, episodes, transitions in [*local_replays(), *local_datasets()]:
             print(f"{name:<40}{episodes:>9} episodes{transitions:>10} transitions")
         return
+    if command.replays < 1:
+        raise Mistake(f"a check replays at least one episode of each task, got --replays {command.replays}")
     suite = suite_named(command.suite, command.order, command.transitions, command.data)
     supply = supply_of(suite)
     with Screen() as screen:

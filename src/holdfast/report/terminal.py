@@ -106,8 +106,10 @@ def metrics_line(matrix: Matrix) -> str:
     known = {name: metrics[name] for name in ("NormAvg", "AvgGap", "AvgF", "BWT", "FWT") if metrics[name] is not None}
     sure = {name: f" ({pair[0]:.3g} to {pair[1]:.3g})" for name, pair in matrix.intervals().items() if name in known}
     numbers = [f"{name} {value:.4g}{sure.get(name, '')}" for name, value in known.items()]
-    copies = f"{matrix.copies} {'copy' if matrix.copies == 1 else 'copies'}"
-    return f"{', '.join(numbers)}\n{copies}, {matrix.bytes['total'] / 1e6:.2f} MB"
+    size = f"{matrix.bytes['total'] / 1e6:.2f} MB"
+    if matrix.stages < len(matrix.tasks):
+        return f"{', '.join(numbers)}\n{size}; evaluated after {matrix.stages} of {len(matrix.tasks)} tasks so far"
+    return f"{', '.join(numbers)}\n{matrix.copies} {'copy' if matrix.copies == 1 else 'copies'}, {size}"
 
 
 def routes_table(routes: Sequence[dict[str, Any]]) -> Table:

@@ -58,14 +58,17 @@ def _unsure(found: Study) -> str:
     alone = [setting for setting in found.settings if setting.summary.gap.interval is None]
     if not alone:
         return ""
-    bare = {task for setting in alone for task, mean in setting.summary.returns.items() if mean.interval is None}
-    of = f" of {those([setting.label for setting in alone])}" if len(alone) < len(found.settings) else ""
-    where = (
-        f" in {named([task for task in found.tasks if task in bare])} and over all"
-        if len(bare) < len(found.tasks)
-        else ""
-    )
-    return f" One episode of one run says nothing about others, so no intervals{of} are given{where}."
+    partly = [setting for setting in alone if any(mean.interval for mean in setting.summary.returns.values())]
+    bare = {task for setting in partly for task, mean in setting.summary.returns.items() if mean.interval is None}
+    where = f" in {named([task for task in found.tasks if task in bare])} and over all"
+    silent = [setting for setting in alone if setting not in partly]
+    said = [_none_given(found, silent)] * bool(silent) + [_none_given(found, partly) + where] * bool(partly)
+    return f" One episode of one run says nothing about others, so {', and '.join(said)}."
+
+
+def _none_given(found: Study, settings: Sequence[Setting]) -> str:
+    of = f" of {those([setting.label for setting in settings])}" if len(settings) < len(found.settings) else ""
+    return f"no intervals{of} are given"
 
 
 def what_was_forgotten(found: Study) -> list[str]:
