@@ -16,6 +16,11 @@ def finite(array: np.ndarray) -> bool:
     return not np.issubdtype(array.dtype, np.inexact) or bool(np.isfinite(array).all())
 
 
+def first_not_finite(array: np.ndarray) -> int | None:
+    """The first row with a number that is not finite."""
+    return None if finite(array) else int(np.argwhere(~np.isfinite(array))[0][0])
+
+
 def numbers(name: str, given: ArrayLike) -> np.ndarray:
     """An episode's array, from an array or from lists."""
     try:
@@ -46,9 +51,7 @@ class Episode:
         if self.rewards.ndim != 1:
             raise Mistake(f"an episode's rewards must be one number a step, got shape {self.rewards.shape}")
         for name in ("observations", "actions", "rewards"):
-            array = getattr(self, name)
-            if not finite(array):
-                step = int(np.argwhere(~np.isfinite(array))[0][0])
+            if (step := first_not_finite(getattr(self, name))) is not None:
                 raise Mistake(f"an episode's {name} must be finite, step {step} is not")
 
     def __len__(self) -> int:
@@ -85,9 +88,7 @@ class Dataset:
         if {len(self.observations), len(self.actions), len(self.rewards)} != {steps}:
             raise Mistake(f"a dataset's arrays must have as many rows as its episodes have steps ({steps})")
         for name in ("observations", "actions", "rewards"):
-            array = getattr(self, name)
-            if not finite(array):
-                row = int(np.argwhere(~np.isfinite(array))[0][0])
+            if (row := first_not_finite(getattr(self, name))) is not None:
                 episode = int(np.searchsorted(self.starts, row, "right")) - 1
                 step = row - self.starts[episode]
                 raise Mistake(f"a dataset's {name} must be finite, step {step} of episode {episode} is not")

@@ -108,13 +108,16 @@ class Matrix:
         if max(distinct, default=0) < 2:
             return {}
         drawn = resample([final], [distinct])
-        measures = {"NormAvg": norm_avg, "AvgGap": avg_gap} if min(distinct) > 1 else {}
-        if norm_avg(targets, targets) is None:
-            measures.pop("NormAvg", None)
         several = [index for index, count in enumerate(distinct) if count > 1]
+        tasks = {self.tasks[index]: interval(drawn, task_mean(index)) for index in several}
+        if len(several) < len(distinct):
+            return {"tasks": tasks}
+        measures = {"NormAvg": norm_avg, "AvgGap": avg_gap}
+        if norm_avg(targets, targets) is None:
+            measures.pop("NormAvg")
         return {
             **{name: interval(drawn, over_tasks(measure, targets)) for name, measure in measures.items()},
-            "tasks": {self.tasks[index]: interval(drawn, task_mean(index)) for index in several},
+            "tasks": tasks,
         }
 
     def success(self) -> dict[str, Any]:

@@ -61,9 +61,9 @@ def _unsure(found: Study) -> str:
     partly = [setting for setting in alone if any(mean.interval for mean in setting.summary.returns.values())]
     bare = {task for setting in partly for task, mean in setting.summary.returns.items() if mean.interval is None}
     where = f" in {named([task for task in found.tasks if task in bare])} and over all"
-    silent = [setting for setting in alone if setting not in partly]
-    said = [_none_given(found, silent)] * bool(silent) + [_none_given(found, partly) + where] * bool(partly)
-    return f" One episode of one run says nothing about others, so {', and '.join(said)}."
+    groups = (([setting for setting in alone if setting not in partly], ""), (partly, where))
+    said = ", and ".join(_none_given(found, settings) + place for settings, place in groups if settings)
+    return f" One episode of one run says nothing about others, so {said}."
 
 
 def _none_given(found: Study, settings: Sequence[Setting]) -> str:
