@@ -18,7 +18,7 @@ from holdfast.report.groups import Group, Result, group, read
 from holdfast.runs.folder import RunFolder
 from holdfast.suites.recordings import SOURCES
 
-PAPER = {"protocol.name": "paper", "fit.return_scale": 1556.0}
+PAPER = {"protocol.name": "paper", "fit.return_scale": 1556.0, "fit.whole": True, "fit.steps": 8000}
 SHOWN = (  # rows from top to bottom: what they are called, the learner, and settings that tell it from others
     ("naive", "naive", PAPER),
     ("ewc, strength 50", "ewc", PAPER),
@@ -30,7 +30,9 @@ SHOWN = (  # rows from top to bottom: what they are called, the learner, and set
     ("affinity-l (3 to 5 copies)", "affinity-l", {**PAPER, "routing.threshold": 35.0}),
     ("affinity-a (4 copies)", "affinity-a", {**PAPER, "routing.threshold": 10.0}),
     ("affinity-l, a copy per task", "affinity-l", {**PAPER, "routing.threshold": 0.0}),
+    ("a copy per task, --fit.no-whole", "affinity-l", {**PAPER, "routing.threshold": 0.0, "fit.whole": False}),
     ("single (5 networks)", "single", PAPER),
+    ("single, --fit.no-whole", "single", {**PAPER, "fit.whole": False}),
 )
 Recorded = dict[str, list[tuple[int, int]]]  # by task, return and length of its episodes
 
@@ -71,7 +73,7 @@ def learners(root: Path) -> Figure:
     groups = group(paper_runs(root))
     rows = {name: row(groups, learner, settings) for name, learner, settings in SHOWN}
     drawing, (left, right) = plt.subplots(
-        1, 2, figsize=(10.5, 4.9), sharey=True, width_ratios=[1.8, 1], layout="constrained"
+        1, 2, figsize=(10.5, 5.5), sharey=True, width_ratios=[1.8, 1], layout="constrained"
     )
     for place, found in enumerate(rows.values()):
         draw_share(left, place, found)
