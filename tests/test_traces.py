@@ -56,6 +56,13 @@ def test_a_replay_under_another_seed_shows_the_very_frames_that_the_player_saw(g
         assert replayed.rewards.sum() == trace.score
 
 
+def test_every_episode_of_a_lane_replays() -> None:
+    env = emulators(origin := Origin("boxing", "idle", horizon=60), 1, stack=4)  # its 17th start would be another
+    takes = play(lambda frames: np.zeros(len(frames), np.int64), env, [0] * 18, seed=1, deadline=time.monotonic() + 60)
+    env.close()
+    assert len(list(replay(Recording(origin, [take.trace() for take in takes])))) == 18
+
+
 def test_a_replay_gives_recorded_length_and_return_in_any_number_of_lanes(breakout: Recording) -> None:
     for lanes in (2, 8):
         replays = {replayed.episode: replayed for replayed in replay(breakout, lanes, seed=lanes)}

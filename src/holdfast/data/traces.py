@@ -20,6 +20,7 @@ from holdfast.errors import Mistake
 
 BLOCK = 100  # steps whose frames share one checksum
 SCREEN = (84, 84)
+FIRST = 0  # a reset with this seed is as a new emulator's first; without, Boxing starts otherwise one time in twelve
 
 
 @dataclass(frozen=True)
@@ -156,17 +157,15 @@ def load(path: Path) -> Recording:
     return Recording(Origin(**json.loads(arrays["origin"].tobytes())), traces)
 
 
-def emulators(origin: Origin, count: int, stack: int = 1, sticky: float = 0.0, restart: bool = True) -> Any:
+def emulators(origin: Origin, count: int, stack: int = 1, sticky: float = 0.0) -> Any:
     """Emulators in lock-step that start at the very first frame and then only do as told.
 
-    With `restart`, one whose episode ends restarts in the same step: the frames it returns are the next episode's.
+    One whose episode ended must be reset, with the seed `FIRST` if that start is to be as its first.
     """
     try:
         from ale_py.vector_env import AtariVectorEnv
     except ImportError:
         raise Mistake("ale-py is not installed: pip install 'holdfast[atari]'") from None
-    from gymnasium.vector import AutoresetMode
-
     return AtariVectorEnv(
         origin.game,
         count,
@@ -180,7 +179,6 @@ def emulators(origin: Origin, count: int, stack: int = 1, sticky: float = 0.0, r
         use_fire_reset=False,
         repeat_action_probability=sticky,
         reward_clipping=True,
-        autoreset_mode=AutoresetMode.SAME_STEP if restart else AutoresetMode.NEXT_STEP,
     )
 
 
@@ -188,18 +186,17 @@ class Emulator:
     """One emulator on a thread of its own: it works between `send` and `receive`, and rests otherwise."""
 
     def __init__(self, origin: Origin, stack: int = 1, sticky: float = 0.0) -> None:
-        self.env = emulators(origin, 1, stack, sticky, restart=False)
+        self.env = emulators(origin, 1, stack, sticky)
         self.frames = np.zeros((stack, *SCREEN), np.uint8)  # the last ones it showed
         self.used = False
 
     def reset(self, seed: int | None = None) -> None:
         """Back to the first frame. A seed decides which actions stick, and takes long.
 
-        The emulator draws random numbers at every reset, of which Boxing starts otherwise one time in twelve. Without
-        a seed all resets are as the first of a new emulator.
+        Without a seed all resets are as the first of a new emulator.
         """
         if seed is None and self.used:
-            seed = 0
+            seed = FIRST
         self.used = True
         frames, _ = self.env.reset(seed=None if seed is None else np.array([seed]))
         self.frames = frames[0]

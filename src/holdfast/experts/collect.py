@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from holdfast.data.traces import BLOCK, Trace
+from holdfast.data.traces import BLOCK, FIRST, Trace
 
 Act = Callable[[np.ndarray], np.ndarray]
 """From stacked frames (lanes, 4, 84, 84) uint8 to actions (lanes,) int64."""
@@ -78,9 +78,11 @@ def play(
             for take, frame, action in zip(lanes, frames, chosen, strict=True)
         ]
         frames, rewards, terminated, truncated, _ = env.step(np.array(actions, np.int64))
+        if (ended := terminated | truncated).any():
+            frames, _ = env.reset(seed=np.full(ended.sum(), FIRST), options={"reset_mask": ended})
         for i, take in enumerate(lanes):
             if take is not None:
-                take.receive(int(rewards[i]), bool(terminated[i] or truncated[i]))
+                take.receive(int(rewards[i]), bool(ended[i]))
                 if take.complete:
                     lanes[i] = next(waiting, None)
     return takes
