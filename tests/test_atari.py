@@ -22,6 +22,7 @@ from holdfast.data.frames import stacked
 from holdfast.data.screens import resized
 from holdfast.data.traces import Emulator, Origin, Recording, cut, load
 from holdfast.errors import MissingData, Mistake
+from holdfast.experts import blind
 from holdfast.experts.supply import suite
 from holdfast.learners import LEARNERS, configure
 from holdfast.suites.arcade import Arcade
@@ -195,6 +196,14 @@ def test_the_commands_build_check_and_list_replays(capsys: pytest.CaptureFixture
         main(["data", "check", *words, "--replays", "-1"])
     main(["data", "list"])
     assert "boxing-expert-10-100" in capsys.readouterr().out
+
+
+def test_recorded_actions_earn_the_recorded_returns_where_there_is_no_chance_and_others_where_there_is() -> None:
+    game = games("expert-10", 1_000)["Boxing"]
+    lists, scores = blind.recorded(game, 3), [trace.score for trace in short("boxing").traces]
+    assert blind.returns(game, Protocol("paper", 3, lanes=2), lists) == scores
+    assert blind.returns(game, Protocol("sticky", 3), lists) != scores
+    assert np.unique(blind.random(game, 3)).tolist() == list(range(game.actions))
 
 
 def test_every_reset_is_as_the_first() -> None:

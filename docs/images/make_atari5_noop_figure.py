@@ -4,7 +4,7 @@ python docs/images/make_atari5_noop_figure.py results/atari5/noop docs/images/at
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rows import DATA, OTHER, OURS, plain
+from rows import DATA, OTHER, OURS, draw_episodes
 
 from holdfast.report.groups import Result, read
 from holdfast.runs.folder import RunFolder
@@ -62,19 +62,14 @@ def kind_of(route: dict[str, Any]) -> str:
 
 def draw_game(axes: Axes, data: list[int], played: list[Played]) -> None:
     """A column of recorded episodes, and one of what each kind of policy played."""
-    rng = np.random.default_rng(0)
-    columns = [[Played(score, True, "recorded") for score in data]]
-    columns += [[each for each in played if each.kind == kind] for kind in KINDS]
-    for place, column in enumerate(columns):
-        for replay, colour in ((False, OTHER), (True, OURS if place else DATA)):
-            scores = [each.score for each in column if each.replay == replay]
-            axes.plot(place + rng.uniform(-0.25, 0.25, len(scores)), scores, ".", color=colour, ms=4, alpha=0.6)
-        if column:
-            axes.hlines(np.mean([each.score for each in column]), place - 0.35, place + 0.35, color="black", lw=1.5)
-    axes.set_xticks(range(len(columns)), ("data", *KINDS), fontsize=8)
-    axes.set_xlim(-0.5, len(columns) - 0.5)
-    plain(axes)
-    axes.grid(visible=False)
+    columns: dict[str, dict[str, Sequence[float]]] = {"data": {DATA: data}}
+    for kind in KINDS:
+        these = [each for each in played if each.kind == kind]
+        columns[kind] = {
+            OTHER: [each.score for each in these if not each.replay],
+            OURS: [each.score for each in these if each.replay],
+        }
+    draw_episodes(axes, columns)
 
 
 def read_games(root: Path) -> dict[str, Game]:

@@ -1,5 +1,8 @@
-"""What the figures of results have in common: a row for each learner, ours and the published beside each other."""
+"""What the figures of results have in common: rows of learners beside the published ones, and columns of episodes."""
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 from matplotlib.axes import Axes
 
 from holdfast.report.groups import Group
@@ -22,6 +25,20 @@ def draw_forgetting(axes: Axes, place: int, found: Group, digits: int, apart: fl
     axes.barh(place, forgotten, color=OURS, height=0.55)
     words = f"{forgotten:.{digits}g}" if forgotten else "0, exactly"
     axes.text(forgotten + apart, place, words, va="center", fontsize=9)
+
+
+def draw_episodes(axes: Axes, columns: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    """Columns by name: a point for each episode, by colour, and a line at the mean of all."""
+    rng = np.random.default_rng(0)
+    for place, colours in enumerate(columns.values()):
+        for colour, scores in colours.items():
+            axes.plot(place + rng.uniform(-0.25, 0.25, len(scores)), scores, ".", color=colour, ms=4, alpha=0.6)
+        if known := [score for scores in colours.values() for score in scores]:
+            axes.hlines(np.mean(known), place - 0.35, place + 0.35, color="black", lw=1.5)
+    axes.set_xticks(range(len(columns)), list(columns), fontsize=7)
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    plain(axes)
+    axes.grid(visible=False)
 
 
 def plain(axes: Axes) -> None:

@@ -1,0 +1,78 @@
+"""What lists of actions earn in Atari-5 where starts or actions are left to chance: recorded ones, and random ones.
+
+python -m holdfast.experts.blind --protocol sticky --out results/atari5/blind-sticky.json
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import tyro
+
+from holdfast.suites.atari import Game, games
+from holdfast.suites.environments import Protocol
+from holdfast.suites.recordings import SOURCES
+
+
+@dataclass(frozen=True)
+class Config:
+    """From which starts, and where to."""
+
+    out: Path
+    """A JSON file with every episode's return, by game."""
+    protocol: Literal["paper", "noop", "sticky"] = "sticky"
+    """How games start, and whether actions stick."""
+    data: Literal["expert-10", "expert-100"] = "expert-100"
+    """Whose actions: a seed gets the next episode of a recording."""
+    episodes: int = 20
+    """Of each kind and game, from the first seed of an evaluation on."""
+
+
+def recorded(game: Game, count: int) -> np.ndarray:
+    """The player's actions (count, steps) of a game's first episodes, over and over, with no-ops when they are over."""
+    traces = islice(cycle(SOURCES[game.data].recording(game.rom).traces), count)
+    lists = [trace.actions[trace.noops :] for trace in traces]
+    longest = max(map(len, lists))
+    return np.stack([np.pad(actions, (0, longest - len(actions))) for actions in lists])
+
+
+def random(game: Game, count: int) -> np.ndarray:
+    """As many actions (count, steps) as a game may last, drawn evenly."""
+    return np.random.default_rng(0).integers(game.actions, size=(count, game.horizon))
+
+
+def returns(game: Game, protocol: Protocol, lists: np.ndarray) -> list[float]:
+    """What each list earns from its seed, whatever the game shows."""
+    arcade = game.environments(protocol)
+    earned: list[float] = []
+    for seeds in protocol.rounds:
+        arcade.reset(seeds)
+        total = np.zeros(len(seeds))
+        for actions in lists[len(earned) : len(earned) + len(seeds)].T:
+            total += arcade.step(actions).rewards
+            if arcade.ended.all():
+                break
+        earned += total.tolist()
+    arcade.close()
+    return earned
+
+
+def main() -> None:
+    """Plays and writes."""
+    config = tyro.cli(Config, description=__doc__)
+    protocol = Protocol(config.protocol, config.episodes)
+    found: dict[str, dict[str, list[float]]] = {"recorded": {}, "random": {}}
+    for task, game in games(config.data, None).items():
+        for kind, lists in (("recorded", recorded), ("random", random)):
+            found[kind][task] = returns(game, protocol, lists(game, config.episodes))
+            sys.stderr.write(f"{task:<12}{kind:<10}{np.mean(found[kind][task]):8.1f}\n")
+    config.out.parent.mkdir(parents=True, exist_ok=True)
+    config.out.write_text(json.dumps({"protocol": asdict(protocol), "data": config.data, **found}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
