@@ -13,7 +13,7 @@ import holdfast
 from holdfast.cli import main
 from holdfast.errors import Mistake
 from holdfast.evaluation.remembered import evaluate_once
-from holdfast.evaluation.rollouts import evaluate, evaluate_together, play, side_by_side
+from holdfast.evaluation.rollouts import count_distinct, evaluate, evaluate_together, play, side_by_side
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
 from holdfast.suites.environments import Environments, Protocol, Step
@@ -186,8 +186,9 @@ def test_what_simulators_give_after_an_episode_has_ended_means_nothing():
         reset=lambda count: None, act=lambda observations, rewards: (told.append(rewards.copy()), np.zeros(3))[1]
     )
     task = SimpleNamespace(name="Countdown", interface=SimpleNamespace(horizon=3))
-    ((_, (returns, lengths, successes, _)),) = side_by_side([play(policy, task, Countdown(), range(3))])
+    ((_, (returns, lengths, successes, stories)),) = side_by_side([play(policy, task, Countdown(), range(3))])
     assert (returns, lengths, successes) == ([1.0, 2.0, 3.0], [1, 2, 3], [False] * 3)
+    assert count_distinct(stories) == 1  # the shorter ones are beginnings of the longest
     assert np.array_equal(told, [[0, 0, 0], [1, 1, 1], [0, 1, 1]])
 
 
@@ -215,6 +216,13 @@ def test_what_is_no_episode_is_said_so(simulator, said):
     task = SimpleNamespace(name="Endless", interface=SimpleNamespace(horizon=4))
     with pytest.raises(Mistake, match=said):
         list(side_by_side([play(policy, task, simulator, range(3))]))
+
+
+@pytest.mark.parametrize(
+    ("stories", "count"), [("ab", 2), ("aa", 1), (["a", "ab", "abc", "ac"], 2), (["ab", "a", "b", "ab", "ba"], 2)]
+)
+def test_an_episode_that_is_the_beginning_of_another_is_not_counted(stories, count):
+    assert count_distinct([story.encode() for story in stories]) == count
 
 
 def test_identical_episodes_are_counted_once():

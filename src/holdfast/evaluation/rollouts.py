@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from itertools import chain, zip_longest
+from itertools import chain, pairwise, zip_longest
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +15,8 @@ from holdfast.nets.policy import Policy
 from holdfast.suites.environments import Environments, Protocol
 from holdfast.suites.task import Task
 
-Played = tuple[list[float], list[int], list[bool], list[bytes]]  # returns, lengths, successes, hashes of all observed
+Played = tuple[list[float], list[int], list[bool], list[bytes]]  # returns, lengths, successes, stories
+MARK = 8  # bytes for each step of a story: a hash of all that was observed and done until then
 
 Result = TypeVar("Result")
 
@@ -27,7 +28,7 @@ class Evaluation:
     returns: list[float]
     lengths: list[int]
     successes: list[bool]
-    distinct: int  # episodes that differ in anything observed or done
+    distinct: int  # episodes that differ in anything observed or done; the beginning of another does not
     recalled: bool = field(default=False, compare=False)  # not played here, but before
 
     @property
@@ -79,7 +80,13 @@ def evaluation(groups: Sequence[list[Played]]) -> Evaluation:
     """What all groups had, in the order of the seeds: the rounds went round the groups."""
     rounds = [played for turn in zip_longest(*groups) for played in turn if played is not None]
     returns, lengths, successes, stories = (list(chain(*column)) for column in zip(*rounds, strict=True))
-    return Evaluation(returns, lengths, successes, len(set(stories)))
+    return Evaluation(returns, lengths, successes, count_distinct(stories))
+
+
+def count_distinct(stories: Sequence[bytes]) -> int:
+    """How many are not the same as another, or its beginning: in order, such a one stands before one it begins."""
+    ordered = sorted(stories)
+    return len(ordered) - sum(later.startswith(earlier) for earlier, later in pairwise(ordered))
 
 
 def side_by_side(plays: Sequence[Generator[None, None, Result]]) -> Iterator[tuple[int, Result]]:
@@ -111,13 +118,14 @@ def play(policy: Policy, task: Task, environments: Environments, seeds: Sequence
     policy.reset(count)
     rewards, totals = np.zeros(count), np.zeros(count)
     lengths, successes, live = np.zeros(count, int), np.zeros(count, bool), np.ones(count, bool)
-    stories = [hashlib.sha256() for _ in seeds]
+    hashes, stories = [hashlib.sha256() for _ in seeds], [bytearray() for _ in seeds]
     check(task, live, lengths, totals, observations)
     while live.any():
         actions = policy.act(observations, rewards)
         environments.begin(actions)
         for lane in np.flatnonzero(live):
-            stories[lane].update(observations[lane].tobytes() + np.asarray(actions[lane]).tobytes())
+            hashes[lane].update(observations[lane].tobytes() + np.asarray(actions[lane]).tobytes())
+            stories[lane] += hashes[lane].digest()[:MARK]
         yield
         step = environments.finish()
         rewards = np.where(live, step.rewards, 0.0)
@@ -126,7 +134,7 @@ def play(policy: Policy, task: Task, environments: Environments, seeds: Sequence
         live &= ~step.ended
         observations = step.observations
         check(task, live, lengths, totals, observations)
-    return totals.tolist(), lengths.tolist(), successes.tolist(), [story.digest() for story in stories]
+    return totals.tolist(), lengths.tolist(), successes.tolist(), [bytes(story) for story in stories]
 
 
 def check(task: Task, live: np.ndarray, lengths: np.ndarray, totals: np.ndarray, observations: np.ndarray) -> None:
