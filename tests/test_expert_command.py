@@ -101,7 +101,9 @@ def test_mistakes_with_an_atari_expert_are_said_and_nothing_is_written(capsys, t
         return command(capsys, "expert", "atari/breakout", "--out", str(out), *words)
 
     assert "there is no Atari game 'nowhere'" in command(capsys, "expert", "atari/nowhere", "--out", str(out))
-    for checkpoint in (other, broken, tmp_path / "none.safetensors"):
+    assert "there is no checkpoint nowhere" in said("--init", "nowhere")
+    assert "atari/breakout names the game already: leave --game out" in said("--game", "pong")
+    for checkpoint in (other, broken):
         assert f"{checkpoint} is no checkpoint of a player with 4 actions" in said("--init", str(checkpoint))
     assert "no part of a budget" in said("--reserve", "1000")
     assert "needs a checkpoint to record" in said("--reserve", "540")

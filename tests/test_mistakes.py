@@ -490,3 +490,21 @@ def test_every_preset_and_budget_of_every_suite_is_known_to_the_learners(name, l
     for preset in found.presets:
         for budget in found.budgets:
             assert configure(name, learner, preset, budget).budget == budget
+
+
+def test_a_run_without_results_is_told_how_to_go_on(tmp_path, capsys):
+    found = tiny_suite()
+    run(found, tiny_learner("naive", found), tmp_path / "run", replace(QUIET, evaluate=False))
+    (tmp_path / "run" / "matrix.json").unlink(missing_ok=True)
+    for words in (("show",), ("report", "--out", str(tmp_path / "page.html"))):
+        said = command(capsys, words[0], str(tmp_path / "run"), *words[1:])
+        assert f"holdfast evaluate {tmp_path / 'run'}" in said
+    index = tmp_path / "run" / "weights" / "index.json"
+    record = json.loads(index.read_text())
+    index.write_text(json.dumps({**record, "stages": record["stages"][:1]}))
+    assert "not trained to its end, so run its command again" in command(capsys, "show", str(tmp_path / "run"))
+
+
+def test_an_order_without_a_task_is_said_so(tmp_path, capsys):
+    words = ("run", "--suite", "toy", "--budget", "smoke", "--out", str(tmp_path / "run"), "--order")
+    assert "the order names no task" in command(capsys, *words)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from holdfast.cli import main
 from holdfast.data.normaliser import Normaliser
@@ -380,6 +381,29 @@ def test_no_intervals_are_said_to_be_missing_where_there_are_some(tmp_path: Path
     assert said + f" of {first} are given, and no intervals of {second} are given in Breakout and over all." in (
         what_was_done(both)
     )
+
+
+def test_where_intervals_are_missing_is_said_of_each_setting(tmp_path: Path) -> None:
+    for learner, same in (("naive", 0), ("si", 3)):  # the task in which all episodes were one
+        path = a_run(tmp_path, learner, learner, 0, [10.0, 12.0], "atari5") / "matrix.json"
+        record = json.loads(path.read_text())
+        for row in record["distinct_episodes"]:
+            row[same] = row[same] and 1
+        path.write_text(json.dumps(record))
+    said = what_was_done(study([tmp_path]))
+    assert "no intervals of si are given in Boxing and over all" in said
+    assert "no intervals of naive are given in Breakout and over all" in said
+
+
+def test_lines_join_only_what_compares(tmp_path: Path) -> None:
+    for name in ("naive", "ewc"):
+        a_run(tmp_path, name, name, 0, [1.0, 2.0], "atari5")
+        first_tasks(a_run(tmp_path, f"few-{name}", name, 0, [30.0, 40.0], "atari5"), 3)
+    found = front.places(study([tmp_path]))
+    axes = Figure().subplots()
+    front._draw(axes, found, found)
+    joined = [line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_linewidth() == 0.8]
+    assert len(joined) == 2
 
 
 def test_a_page_is_about_one_suite(exported: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,13 +11,14 @@ import time
 from functools import partial
 from types import SimpleNamespace
 
+import h5py
 import numpy as np
 import pytest
 
 from holdfast.cli import main
 from holdfast.data import minari as store
 from holdfast.data.demonstrations import Demonstrations
-from holdfast.errors import Mistake
+from holdfast.errors import MissingData, Mistake
 from holdfast.experts.chance import SCORES, measure
 from holdfast.experts.check import check, replay
 from holdfast.experts.demonstrate import build, keep, record
@@ -271,6 +273,25 @@ def test_a_damaged_cache_is_made_anew(push):
     assert np.array_equal(store._read_cache(store.folder(PUSH.dataset(SIZE))).actions, push.actions)
 
 
+def test_a_cache_of_data_that_was_changed_in_place_is_made_anew(push):
+    data = store.folder(PUSH.dataset(SIZE)) / "data" / store.HDF5
+    before = data.read_bytes()
+    with h5py.File(data, "r+") as file:
+        file["episode_0/rewards"][0] = 99.0
+    assert store.read(PUSH.dataset(SIZE)).rewards[0] == 99.0
+    data.write_bytes(before)
+    assert np.array_equal(store.read(PUSH.dataset(SIZE)).rewards, push.rewards)
+
+
+def test_more_transitions_than_the_default_are_data_of_their_own(push, monkeypatch):
+    monkeypatch.setattr("holdfast.suites.panda.DEFAULT_SIZE", SIZE)
+    keep(PUSH, SIZE, push)
+    assert load(PUSH, SIZE - 50).steps < load(PUSH, SIZE).steps
+    with pytest.raises(MissingData):
+        load(PUSH, SIZE + 50)
+    shutil.rmtree(store.folder(PUSH.dataset(SIZE)))
+
+
 def test_a_dataset_in_a_folder_that_cannot_be_written_is_read(push, monkeypatch):
     (store.folder(PUSH.dataset(SIZE)) / "data" / store.CACHE).unlink()
 
@@ -340,7 +361,7 @@ def test_processes_and_turns_give_the_same_episodes():
         story = [environments.reset([3, 1, 4])]
         for _ in range(4):
             step = environments.step(rng.uniform(-1, 1, (3, 3)).astype(np.float32))
-            story += [step.observations, step.rewards, step.ended, step.succeeded]
+            story += vars(step).values()
         environments.close()
         return story
 
@@ -353,9 +374,16 @@ def failing():
     raise Mistake("this simulator does not start")
 
 
-def test_what_goes_wrong_in_a_process_is_said_here():
-    workers = Workers(failing, 2, processes=1)
-    with pytest.raises(Mistake, match="does not start"):
+def lacking():
+    raise FileNotFoundError("robot.urdf")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "said"), [(failing, Mistake, "not start"), (lacking, FileNotFoundError, r"robot\.urdf")]
+)
+def test_what_goes_wrong_in_a_process_is_said_here(make, kind, said):
+    workers = Workers(make, 2, processes=1)
+    with pytest.raises(kind, match=said):
         workers.reset([0, 1])
     workers.close()
 

@@ -179,8 +179,15 @@ def test_a_few_seconds_from_end_to_end_leave_checkpoint_recordings_and_report(tm
     recording = load_recording(out / "breakout-expert-10.npz.xz")
     assert recording.origin.trained == report["trained"]
     assert len(recording.traces) == report["expert-10"]["episodes"] > 0
-    assert len(list(replay(recording, lanes=2, seed=3))) == len(recording.traces)
+    assert len(list(replay(recording, lanes=2))) == len(recording.traces)
     assert "episodes outlasted the recording and are missing" in report["expert-100 problem"]
+
+
+def test_a_damaged_report_is_named_before_anything_is_done(tmp_path: Path) -> None:
+    save(Player(4), 100, tmp_path / "first.safetensors")
+    (tmp_path / "first.json").write_text('{"curve": [')
+    with pytest.raises(Mistake, match=r"first.json is damaged: .* remove it to go on without its story"):
+        run(Config("breakout", tmp_path / "out", init=tmp_path / "first.safetensors", ppo=TINY, recorder=BRIEF))
 
 
 def test_a_budget_without_reserve_only_trains_and_one_that_is_all_reserve_only_records(tmp_path: Path) -> None:

@@ -104,6 +104,12 @@ def test_forward_transfer_is_measured_against_a_run_of_single(tmp_path):
     assert json.loads((tmp_path / "ewc" / "matrix.json").read_text())["metrics"]["FWT"] == later.metrics()["FWT"]
     with pytest.raises(holdfast.Mistake, match="not an evaluated run of the learner single"):
         run(found, tiny_learner("naive", found), tmp_path / "other", replace(QUIET, single=tmp_path / "naive"))
+    path = tmp_path / "single" / "matrix.json"
+    record = json.loads(path.read_text())
+    for other in ({"suite": "atari5"}, {"protocol": {**record["protocol"], "name": "sticky"}}, {"targets": [1, 2, 3]}):
+        path.write_text(json.dumps({**record, **other}))
+        with pytest.raises(holdfast.Mistake, match="is no reference for this run: its suite, protocol or targets"):
+            run(found, tiny_learner("naive", found), tmp_path / "other", replace(QUIET, single=tmp_path / "single"))
 
 
 def test_a_reopened_run_acts_as_it_did(tmp_path):
@@ -165,7 +171,10 @@ def test_an_interrupted_evaluation_keeps_each_task_that_it_had_played(tmp_path, 
 
 
 class Countdown(Environments):
-    """Episode i ends after i + 1 steps that earn 1 each; what it gives from then on means nothing."""
+    """Episode i ends after i + 1 steps that earn 1 each, or is cut; what it gives from then on means nothing."""
+
+    def __init__(self, cut=False):
+        self.cut = cut
 
     def reset(self, seeds):
         self.steps, self.count = 0, len(seeds)
@@ -177,18 +186,19 @@ class Countdown(Environments):
     def finish(self):
         over = np.arange(self.count) < self.steps - 1
         last = np.arange(self.count) == self.steps - 1
-        return Step(np.zeros((self.count, 2)), np.where(over, 99.0, 1.0), last, over)
+        return Step(np.zeros((self.count, 2)), np.where(over, 99.0, 1.0), last, over, last & self.cut)
 
 
-def test_what_simulators_give_after_an_episode_has_ended_means_nothing():
+@pytest.mark.parametrize(("cut", "distinct"), [(False, 3), (True, 1)])
+def test_what_simulators_give_after_an_episode_has_ended_means_nothing(cut, distinct):
     told = []
     policy = SimpleNamespace(
         reset=lambda count: None, act=lambda observations, rewards: (told.append(rewards.copy()), np.zeros(3))[1]
     )
     task = SimpleNamespace(name="Countdown", interface=SimpleNamespace(horizon=3))
-    ((_, (returns, lengths, successes, stories)),) = side_by_side([play(policy, task, Countdown(), range(3))])
+    ((_, (returns, lengths, successes, stories)),) = side_by_side([play(policy, task, Countdown(cut), range(3))])
     assert (returns, lengths, successes) == ([1.0, 2.0, 3.0], [1, 2, 3], [False] * 3)
-    assert count_distinct(stories) == 1  # the shorter ones are beginnings of the longest
+    assert count_distinct(stories) == distinct  # the shorter ones are beginnings of the longest
     assert np.array_equal(told, [[0, 0, 0], [1, 1, 1], [0, 1, 1]])
 
 
@@ -200,7 +210,7 @@ class Endless(Countdown):
 
     def finish(self):
         none = np.zeros(self.count, bool)
-        return Step(np.full((self.count, 2), self.observation), np.full(self.count, self.reward), none, none)
+        return Step(np.full((self.count, 2), self.observation), np.full(self.count, self.reward), none, none, none)
 
 
 @pytest.mark.parametrize(

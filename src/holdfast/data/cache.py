@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 from holdfast.data.episodes import Dataset
 from holdfast.data.locks import locked
 from holdfast.data.replay import replay
-from holdfast.data.traces import SCREEN, Recording
+from holdfast.data.traces import BLOCK, SCREEN, Recording
 from holdfast.errors import MissingData, Mistake
 
 PLACE = "HOLDFAST_CACHE"  # the folder, if this variable is set
@@ -44,6 +45,7 @@ class Cached:
             raise MissingData(f"the frames of {self.name} are not on this machine yet")
         try:
             frames = np.load(self.folder / "frames.npy", mmap_mode="r")
+            compare(self.recording, frames)
             with np.load(self.folder / "steps.npz", allow_pickle=False) as steps:
                 return Dataset(
                     frames, steps["actions"], steps["rewards"], steps["lengths"], STACK, self.recording.digest
@@ -51,11 +53,13 @@ class Cached:
         except (OSError, EOFError, ValueError, KeyError, BadZipFile, Mistake) as problem:
             raise Mistake(f"{self.folder} is damaged ({problem}): remove it, and it is made again") from None
 
-    def build(self, told: Callable[[int], None] = lambda steps: None) -> None:
-        """Replays the recording, which checks it, and keeps what it shows."""
+    def build(self, told: Callable[[int], None] = lambda steps: None, again: bool = True) -> None:
+        """Replays the recording, which checks it, and keeps what it shows; not again if another process just has."""
         try:
-            with building(self.folder) as aside:
-                self._write(aside, told)
+            with locked(self.folder.with_name(f".{self.folder.name}.lock")):
+                if again or not self.exists():
+                    with building(self.folder) as aside:
+                        self._write(aside, told)
         except OSError as problem:
             raise Mistake(
                 f"{self.folder} cannot be written ({problem.strerror}): make room, or set {PLACE} to another folder"
@@ -79,8 +83,20 @@ class Cached:
         frames.flush()
         actions = np.concatenate([trace.actions[trace.noops :] for trace in traces]).astype(np.int64)
         np.savez(aside / "steps.npz", actions=actions, rewards=rewards, lengths=lengths)
-        about = {"name": self.name, "episodes": len(lengths), "transitions": len(rewards)}
+        about = {"episodes": len(lengths), "transitions": len(rewards)}
         (aside / "about.json").write_text(json.dumps(about))
+
+
+def compare(recording: Recording, frames: np.ndarray) -> None:
+    """Raises unless these are the recorded frames, as far as the checksums tell: those of no-ops are not kept."""
+    start = 0
+    for episode, trace in enumerate(recording.traces):
+        shown = frames[start : start + len(trace) - trace.noops]
+        start += len(shown)
+        for block in range(-(-trace.noops // BLOCK), len(trace.checksums)):
+            first = block * BLOCK - trace.noops
+            if zlib.crc32(shown[first : first + BLOCK].data) != trace.checksums[block]:
+                raise Mistake(f"episode {episode} does not show what was recorded from step {block * BLOCK} on")
 
 
 def reserve(place: Path) -> None:
@@ -102,7 +118,7 @@ def lanes() -> int:
 
 def local_replays() -> list[tuple[str, int, int]]:
     """Folder, episodes and transitions of every recording whose frames are on this machine."""
-    found = [(path.parent.name, read_about(path)) for path in sorted(root().glob("*/about.json"))]
+    found = [(path.parent.name, read_about(path)) for path in sorted(root().glob("[!.]*/about.json"))]
     return [(name, about["episodes"], about["transitions"]) for name, about in found if about]
 
 
@@ -117,13 +133,15 @@ def read_about(path: Path) -> dict[str, Any] | None:
 @contextmanager
 def building(place: Path) -> Iterator[Path]:
     """A folder that becomes `place` when all went well; what a killed process left of it is gone."""
-    aside = place.with_name(f".{place.name}")
-    with locked(aside.with_suffix(".lock")):
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
-        try:
-            yield aside
-            shutil.rmtree(place, ignore_errors=True)
-            aside.rename(place)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+    aside, before = place.with_name(f".{place.name}"), place.with_name(f".{place.name}.before")
+    for rest in (aside, before):
+        shutil.rmtree(rest, ignore_errors=True)
+    aside.mkdir()
+    try:
+        yield aside
+        if place.exists():
+            place.rename(before)
+        aside.rename(place)
+    finally:
+        for rest in (aside, before):
+            shutil.rmtree(rest, ignore_errors=True)

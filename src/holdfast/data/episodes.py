@@ -127,7 +127,7 @@ class Dataset:
 
     def take(self, indices: Sequence[int]) -> "Dataset":
         """The dataset of these episodes alone; a view, where they follow one another."""
-        origin = f"{self.origin}{list(indices)}" if self.origin else ""
+        origin = f"{self.origin}{[int(index) for index in indices]}" if self.origin else ""
         first, end = min(indices, default=-1), max(indices, default=-1) + 1
         if not 0 <= first < end <= len(self) or list(indices) != list(range(first, end)):
             return Dataset.of((self.episode(index) for index in indices), self.stack, origin)

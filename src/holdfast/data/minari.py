@@ -162,9 +162,10 @@ def _read_episodes(name: str) -> Demonstrations:
     return Demonstrations.join(parts)
 
 
-def _size(place: Path) -> int:
+def _state(place: Path) -> list[int]:
     """Tells a cache of other data from the cache of these."""
-    return (place / "data" / HDF5).stat().st_size
+    found = (place / "data" / HDF5).stat()
+    return [found.st_size, found.st_mtime_ns]
 
 
 def _write_cache(place: Path, demonstrations: Demonstrations) -> None:
@@ -172,7 +173,7 @@ def _write_cache(place: Path, demonstrations: Demonstrations) -> None:
     arrays: dict[str, Any] = {key: getattr(demonstrations, key) for key in ARRAYS}
     aside = place / "data" / f"{CACHE}.{os.getpid()}.part"  # several may read for the first time at once
     with aside.open("wb") as file:
-        np.savez(file, **arrays, **observations, size=np.array(_size(place)))
+        np.savez(file, **arrays, **observations, state=np.array(_state(place)))
     aside.replace(place / "data" / CACHE)
 
 
@@ -180,7 +181,7 @@ def _read_cache(place: Path) -> Demonstrations | None:
     """The cached arrays, if they are those of the data; a damaged cache is none."""
     try:
         with (place / "data" / CACHE).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            if int(arrays["size"]) != _size(place):
+            if arrays["state"].tolist() != _state(place):
                 return None
             seen = {key.removeprefix(SEEN): arrays[key] for key in arrays if key.startswith(SEEN)}
             return Demonstrations(seen, *(arrays[key] for key in ARRAYS))

@@ -18,7 +18,6 @@ class Replayed:
     episode: int  # position in the recording
     frames: np.ndarray  # (T - noops, 84, 84) uint8; each is what the player's action at that step answered
     rewards: np.ndarray  # (T - noops,) int8; the first one has what the no-ops earned as well
-    progress: np.ndarray  # (ceil(T / BLOCK),) int32, see `Trace`
 
 
 class Lane:
@@ -27,7 +26,7 @@ class Lane:
     def __init__(self, game: str, episode: int, trace: Trace, frames: np.ndarray) -> None:
         self.name, self.trace, self.step, self.score, self.checksum = f"{game}, episode {episode}", trace, 0, 0, 0
         rewards = np.zeros(len(trace) - trace.noops, np.int8)
-        self.replayed = Replayed(episode, frames, rewards, np.zeros(len(trace.checksums), np.int32))
+        self.replayed = Replayed(episode, frames, rewards)
 
     def action(self, frame: np.ndarray) -> int:
         """The recorded answer to this frame."""
@@ -53,7 +52,7 @@ class Lane:
         if self.checksum != self.trace.checksums[block]:
             steps = f"steps {block * BLOCK} to {self.step - 1}"
             raise Mistake(f"{self.name}: the frames of {steps} are not the recorded ones (another ale-py?)")
-        self.checksum, self.replayed.progress[block] = 0, self.score
+        self.checksum = 0
         recorded = self.score if self.trace.progress is None else int(self.trace.progress[block])
         expected = self.trace.score if last else recorded
         if self.score != expected:
@@ -70,7 +69,6 @@ def new_frames(episode: int, steps: int) -> np.ndarray:
 def replay(
     recording: Recording,
     lanes: int = 8,
-    seed: int | None = None,
     room: Callable[[int, int], np.ndarray] = new_frames,
     told: Callable[[int], None] = lambda steps: None,
 ) -> Iterator[Replayed]:
@@ -84,7 +82,7 @@ def replay(
     waiting = (Lane(recording.origin.game, i, traces[i], room(i, len(traces[i]) - traces[i].noops)) for i in order)
     running = [(lane, Emulator(recording.origin)) for lane in islice(waiting, lanes)]
     for _, emulator in running:
-        emulator.reset(seed)
+        emulator.reset()
     done = 0
     while running:
         for lane, emulator in running:

@@ -13,6 +13,7 @@ from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -64,8 +65,8 @@ class Trace:
                 f"{len(self.actions)} steps need {blocks} uint32 checksums, "
                 f"got {self.checksums.dtype} {self.checksums.shape}"
             )
-        if not 0 <= self.noops <= len(self.actions) or self.actions[: self.noops].any():
-            raise Mistake(f"the first {self.noops} actions of a trace with {self.noops} no-ops must be 0")
+        if not 0 <= self.noops < len(self.actions) or self.actions[: self.noops].any():
+            raise Mistake(f"a trace with {self.noops} no-ops begins with as many actions that are 0, and then goes on")
         if self.progress is not None and (len(self.progress) != blocks or self.progress[-1] != self.score):
             raise Mistake(f"the return after each of {blocks} blocks must end at {self.score}, got {self.progress}")
 
@@ -87,7 +88,7 @@ class Recording:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all that decides and checks a replay: two recordings with one digest replay to the same bits."""
+        """A hash of all that decides a replay, and of its frames: with the same one, a replay has the same bits."""
         digest = hashlib.sha256(json.dumps(asdict(self.origin)).encode())
         for trace in self.traces:
             digest.update(f"{len(trace)} {trace.score} {trace.noops}".encode())
@@ -137,15 +138,18 @@ def save(recording: Recording, path: Path) -> None:
         actions=np.concatenate([np.zeros(0, np.uint8), *(trace.actions for trace in traces)]),
         checksums=np.concatenate([np.zeros(0, np.uint32), *(trace.checksums for trace in traces)]),
     )
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # several may import at once
     partial.write_bytes(lzma.compress(plain.getvalue(), preset=9))
     os.replace(partial, path)
 
 
 def load(path: Path) -> Recording:
     """Reads what `save` wrote."""
-    with np.load(BytesIO(lzma.decompress(path.read_bytes())), allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
+    try:
+        with np.load(BytesIO(lzma.decompress(path.read_bytes())), allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (OSError, EOFError, ValueError, lzma.LZMAError, BadZipFile) as problem:
+        raise Mistake(f"{path} is damaged ({problem}): bring it back; an imported one is made again") from None
     lengths = arrays["lengths"]
     blocks = np.cumsum(-(-lengths // BLOCK))[:-1]
     actions, checksums = np.split(arrays["actions"], np.cumsum(lengths)[:-1]), np.split(arrays["checksums"], blocks)
@@ -188,7 +192,7 @@ class Emulator:
     def __init__(self, origin: Origin, stack: int = 1, sticky: float = 0.0) -> None:
         self.env = emulators(origin, 1, stack, sticky)
         self.frames = np.zeros((stack, *SCREEN), np.uint8)  # the last ones it showed
-        self.used = False
+        self.used, self.cut = False, False  # cut: the last step's end was the horizon's, not the game's
 
     def reset(self, seed: int | None = None) -> None:
         """Back to the first frame. A seed decides which actions stick, and takes long.
@@ -197,7 +201,7 @@ class Emulator:
         """
         if seed is None and self.used:
             seed = FIRST
-        self.used = True
+        self.used, self.cut = True, False
         frames, _ = self.env.reset(seed=None if seed is None else np.array([seed]))
         self.frames = frames[0]
 
@@ -208,9 +212,10 @@ class Emulator:
     def receive(self) -> tuple[int, bool]:
         """Waits for the end of the step: its clipped reward, and whether the episode ended."""
         frames, rewards, terminated, truncated, _ = self.env.recv()
-        self.frames = frames[0]
+        self.frames, self.cut = frames[0], bool(truncated[0] and not terminated[0])
         return int(rewards[0]), bool(terminated[0] or truncated[0])
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Ends the thread, which goes with the emulator."""
         self.env.close()
+        del self.env

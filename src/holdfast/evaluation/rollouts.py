@@ -17,6 +17,7 @@ from holdfast.suites.task import Task
 
 Played = tuple[list[float], list[int], list[bool], list[bytes]]  # returns, lengths, successes, stories
 MARK = 8  # bytes for each step of a story: a hash of all that was observed and done until then
+END = bytes(MARK)  # the last of one that ended by itself
 
 Result = TypeVar("Result")
 
@@ -28,7 +29,7 @@ class Evaluation:
     returns: list[float]
     lengths: list[int]
     successes: list[bool]
-    distinct: int  # episodes that differ in anything observed or done; the beginning of another does not
+    distinct: int  # episodes that differ in anything observed or done; one that was cut may be another's beginning
     recalled: bool = field(default=False, compare=False)  # not played here, but before
 
     @property
@@ -131,6 +132,8 @@ def play(policy: Policy, task: Task, environments: Environments, seeds: Sequence
         rewards = np.where(live, step.rewards, 0.0)
         totals, lengths = totals + rewards, lengths + live
         successes |= live & step.succeeded
+        for lane in np.flatnonzero(live & step.ended & ~step.cut):
+            stories[lane] += END
         live &= ~step.ended
         observations = step.observations
         check(task, live, lengths, totals, observations)

@@ -74,13 +74,18 @@ class Report:
 
     def _write(self, facts: dict[str, Any]) -> None:
         self._facts = facts
-        self._path.write_text(json.dumps(facts, indent=1, default=str))
+        aside = self._path.with_suffix(".part")
+        aside.write_text(json.dumps(facts, indent=1, default=str))
+        aside.replace(self._path)
 
 
 def before(config: Config) -> Any:
     """The report of the checkpoint to continue from, where there is one: the whole story stays in one file."""
     path = config.init.with_suffix(".json") if config.init else None
-    return json.loads(path.read_text()) if path and path.exists() else None
+    try:
+        return json.loads(path.read_text()) if path and path.exists() else None
+    except ValueError:
+        raise Mistake(f"{path} is damaged: bring it back, or remove it to go on without its story") from None
 
 
 class Maker:

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import tyro
 
+from holdfast.errors import Mistake
 from holdfast.suites.atari import Game, games
 from holdfast.suites.environments import Protocol
 from holdfast.suites.recordings import SOURCES
@@ -62,15 +63,27 @@ def returns(game: Game, protocol: Protocol, lists: np.ndarray) -> list[float]:
 
 
 def main() -> None:
-    """Plays and writes."""
-    config = tyro.cli(Config, description=__doc__)
+    """Plays and writes; a user's mistake is one sentence and exit code 2."""
+    try:
+        play(tyro.cli(Config, description=__doc__))
+    except Mistake as mistake:
+        sys.stderr.write(f"holdfast: {mistake}\n")
+        raise SystemExit(2) from None
+
+
+def play(config: Config) -> None:
+    """Plays all lists and writes what they earn."""
     protocol = Protocol(config.protocol, config.episodes)
+    try:
+        config.out.parent.mkdir(parents=True, exist_ok=True)
+        config.out.touch()  # before all the playing
+    except OSError as problem:
+        raise Mistake(f"{config.out} cannot be written: {problem.strerror}") from None
     found: dict[str, dict[str, list[float]]] = {"recorded": {}, "random": {}}
     for task, game in games(config.data, None).items():
         for kind, lists in (("recorded", recorded), ("random", random)):
             found[kind][task] = returns(game, protocol, lists(game, config.episodes))
             sys.stderr.write(f"{task:<12}{kind:<10}{np.mean(found[kind][task]):8.1f}\n")
-    config.out.parent.mkdir(parents=True, exist_ok=True)
     config.out.write_text(json.dumps({"protocol": asdict(protocol), "data": config.data, **found}) + "\n")
 
 

@@ -18,6 +18,8 @@ def make_expert(task: str, words: Sequence[str], say: Say) -> None:
     prog = f"holdfast expert {task}"
     suite, _, name = task.partition("/")
     if suite == "atari" and name:
+        if any(word.partition("=")[0] == "--game" for word in words):
+            raise Mistake(f"{task} names the game already: leave --game out")
         atari.run(tyro.cli(atari.Config, prog=prog, args=["--game", name, *words]), say)
     elif task == "panda/reach":
         reach.run(tyro.cli(reach.Settings, prog=prog, args=words), say)

@@ -68,6 +68,8 @@ def save(player: Player, trained: int, path: Path) -> None:
 
 def load(player: Player, path: Path) -> int:
     """Reads weights, of any float type, into the player and returns the number of steps they were trained for."""
+    if not path.is_file():
+        raise Mistake(f"there is no checkpoint {path}")
     try:
         player.load_state_dict(load_file(path))
     except (OSError, SafetensorError, RuntimeError):

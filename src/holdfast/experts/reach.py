@@ -165,4 +165,5 @@ def write_layers(layers: Layers, path: Path) -> None:
     for i, (weight, bias) in enumerate(layers):
         numbers |= {f"weight{i}": weight, f"bias{i}": bias}
     path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, allow_pickle=False, **numbers)
+    with path.open("wb") as file:  # given a name, numpy would add to it
+        np.savez(file, allow_pickle=False, **numbers)

@@ -29,9 +29,11 @@ def build(game: Game, report: Report, again: bool) -> str:
     """Replays one game's recording, which may have to be imported first, and returns the data's name."""
     SOURCES[game.data].fetch(replace(game.origin, horizon=HORIZON))
     frames = game.frames
-    if again or not frames.exists():
+    if frames.exists() and not again:
+        frames.read()  # raises if it is damaged
+    else:
         steps = sum(len(trace) for trace in frames.recording.traces)
-        frames.build(partial(_told, report, game.task, steps))
+        frames.build(partial(_told, report, game.task, steps), again)
         report(game.task, steps, steps)
     return frames.name
 
@@ -53,7 +55,7 @@ def check(game: Game, replays: int) -> Check:
         episode = dataset.episode(chosen[replayed.episode])
         same = np.array_equal(episode.observations, replayed.frames) and (episode.rewards == replayed.rewards).all()
         if not same:
-            raise Mistake(f"{game.frames.folder} is not what {game.rom} shows: holdfast data build atari5 --again")
+            raise Mistake(f"{game.frames.folder} is not what {game.rom} shows: remove it, and it is made again")
     return Check(
         task=game.task,
         episodes=len(dataset),

@@ -275,3 +275,11 @@ def _undone(event: dict[str, Any], resume: dict[str, Any]) -> bool:
     """Whether an event came after the point that a resumed run went back to."""
     kept = event["kind"] in ("train", "learn") and event["step"] <= resume["step"]
     return event.get("stage") == resume["stage"] and not kept
+
+
+def how_to_go_on(path: Path) -> str:
+    """What to do with a run that has no results to its end, in words."""
+    folder = RunFolder(path)
+    if folder.learned == len(folder.record["config"]["order"]):
+        return f"holdfast evaluate {path}"
+    return "it is not trained to its end, so run its command again"

@@ -179,9 +179,10 @@ def _checked(settings: Settings) -> RunCommand:
         raise Mistake(f"{wrong} cannot be {_plain(settings[wrong])!r}")
     if not command.plan.order:
         raise Mistake("order = [[]] has no task: name some, or leave it out")
-    suite_for(command.plan).check(command.plan.protocol)
+    suite = suite_for(command.plan)
+    suite.check(command.plan.protocol)
     if command.options.single:
-        single_results(command.options.single, command.plan.order)
+        single_results(command.options.single, suite, command.plan.protocol)
     return command
 
 

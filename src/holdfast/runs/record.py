@@ -17,6 +17,7 @@ from holdfast.learners.memo import Memo, NoMemo
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.recorder import Screen
+from holdfast.suites.environments import Protocol
 from holdfast.suites.task import Suite
 
 TOGETHER = 5  # tasks that are played at once, each in simulators of its own
@@ -34,7 +35,7 @@ class Record:
         self.matrix = folder.read_matrix() or empty_matrix(suite, learner)
         self.protocol = learner.plan.protocol
         if options.single:
-            self.matrix.single = single_results(options.single, suite.names)
+            self.matrix.single = single_results(options.single, suite, learner.plan.protocol)
 
     def bring_learner_to(self, stage: int) -> None:
         """The learner as it was after a stage; one that retains may know later tasks as well."""
@@ -137,9 +138,13 @@ def empty_matrix(suite: Suite, learner: Learner) -> Matrix:
     )
 
 
-def single_results(path: Path, tasks: Sequence[str]) -> list[float]:
-    """What each task reached in a run of the learner `single`."""
+def single_results(path: Path, suite: Suite, protocol: Protocol) -> list[float]:
+    """What each task reached in a run of the learner `single`, with the same targets and in the same protocol."""
     matrix = RunFolder(path).read_matrix()
     if matrix is None or matrix.learner != "single":
         raise Mistake(f"{path} is not an evaluated run of the learner single")
-    return reference(matrix, tasks)
+    targets = {task.name: task.target for task in suite.tasks}
+    same = all(targets.get(task, target) == target for task, target in zip(matrix.tasks, matrix.targets, strict=True))
+    if not same or (matrix.suite, matrix.protocol["name"]) != (suite.name, protocol.name):
+        raise Mistake(f"{path} is no reference for this run: its suite, protocol or targets are others")
+    return reference(matrix, suite.names)

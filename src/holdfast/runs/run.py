@@ -72,6 +72,8 @@ def follow(suite: Suite, learner: Learner, path: Path, options: Options) -> Matr
 
 def check_belongs(suite: Suite, learner: Learner) -> None:
     """Raises unless the learner was made for this suite."""
+    if not learner.plan.order:
+        raise Mistake("the order names no task: name some, or leave it out")
     if (suite.name, suite.names) != (learner.plan.suite, list(learner.plan.order)):
         ours, theirs = ", ".join(suite.names), ", ".join(learner.plan.order)
         raise Mistake(f"the learner is for {learner.plan.suite} ({theirs}), not for {suite.name} ({ours})")

@@ -41,7 +41,8 @@ class Arcade(Environments):
     def finish(self) -> Step:
         rewards = self._receive() + self.owed  # what the no-ops earned is paid with the first step
         self.steps, self.owed = self.steps + 1, np.zeros_like(self.owed)
-        return Step(self._seen(), rewards, self.ended.copy(), np.zeros_like(self.ended))
+        cut = np.array([emulator.cut for emulator in self.emulators[: len(self.ended)]])
+        return Step(self._seen(), rewards, self.ended.copy(), np.zeros_like(self.ended), cut)
 
     def _send(self, actions: np.ndarray, playing: np.ndarray) -> None:
         self.playing = np.flatnonzero(playing)

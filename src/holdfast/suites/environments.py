@@ -46,6 +46,7 @@ class Step:
     rewards: np.ndarray  # (N,)
     ended: np.ndarray  # (N,) bool, terminated or truncated
     succeeded: np.ndarray  # (N,) bool, where the task knows success
+    cut: np.ndarray  # (N,) bool, ended by the clock and not by itself
 
 
 class Environments(ABC):
@@ -80,7 +81,7 @@ class InTurn(Environments):
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         starts = [env.reset(seed=seed)[0] for env, seed in zip(self.environments, seeds, strict=False)]
-        self.last = Step(np.stack(starts), *(np.zeros(len(starts), dtype) for dtype in (float, bool, bool)))
+        self.last = Step(np.stack(starts), *(np.zeros(len(starts), dtype) for dtype in (float, bool, bool, bool)))
         return self.last.observations
 
     def begin(self, actions: np.ndarray) -> None:
@@ -89,12 +90,12 @@ class InTurn(Environments):
     def finish(self) -> Step:
         actions = self.actions
         observations, rewards = self.last.observations.copy(), np.zeros(len(actions))
-        ended, succeeded = self.last.ended.copy(), self.last.succeeded.copy()
+        ended, succeeded, cut = (part.copy() for part in (self.last.ended, self.last.succeeded, self.last.cut))
         for i in np.flatnonzero(~self.last.ended):
             observations[i], rewards[i], terminated, truncated, info = self.environments[i].step(actions[i])
-            ended[i] = terminated or truncated
+            ended[i], cut[i] = terminated or truncated, truncated and not terminated
             succeeded[i] = bool(info.get("is_success", False))
-        self.last = Step(observations, rewards, ended, succeeded)
+        self.last = Step(observations, rewards, ended, succeeded, cut)
         return self.last
 
     def close(self) -> None:

@@ -152,7 +152,8 @@ def to_dataset(demonstrations: Demonstrations) -> Dataset:
 
 def load(arm: Arm, transitions: int) -> Dataset:
     """The task's recorded episodes: those of its own dataset, or the first of the default one."""
-    for name in (arm.dataset(transitions), arm.dataset(DEFAULT_SIZE)):
+    sizes = (transitions, DEFAULT_SIZE) if transitions <= DEFAULT_SIZE else (transitions,)
+    for name in map(arm.dataset, sizes):
         if exists(name):
             made = metadata(name).get("holdfast_interface")
             if made != INTERFACE:

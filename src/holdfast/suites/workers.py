@@ -38,7 +38,8 @@ class Workers(Environments):
         self._send("step", actions)
 
     def finish(self) -> Step:
-        return Step(*(np.concatenate(column) for column in zip(*self._answers(), strict=True)))
+        columns = zip(*(vars(answer).values() for answer in self._answers()), strict=True)
+        return Step(*map(np.concatenate, columns))
 
     def _send(self, what: str, values: Any) -> None:
         """Gives every process its share."""
@@ -71,6 +72,7 @@ class Workers(Environments):
 def _serve(pipe: Connection, make: Callable[[], gymnasium.Env], lanes: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     environments: InTurn | None = None
+    answer: Any
     while True:
         try:
             what, values = pipe.recv()
@@ -78,14 +80,12 @@ def _serve(pipe: Connection, make: Callable[[], gymnasium.Env], lanes: int) -> N
             break
         try:
             environments = environments or InTurn(make, lanes)
-            if what == "reset":
-                pipe.send(environments.reset(values))
-            else:
-                step = environments.step(values)
-                pipe.send((step.observations, step.rewards, step.ended, step.succeeded))
-        except OSError:  # the process that asked has gone
-            break
+            answer = environments.reset(values) if what == "reset" else environments.step(values)
         except Exception as problem:  # the process that asked shall see it
-            pipe.send(problem)
+            answer = problem
+        try:
+            pipe.send(answer)
+        except OSError:  # it has gone
+            break
     if environments:
         environments.close()

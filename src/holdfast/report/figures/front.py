@@ -119,7 +119,9 @@ def _draw(axes: Axes, points: list[Place], ringed: list[Place]) -> None:
     axes.set_xscale("log")
     sizes = [point.size for point in points]
     decades(axes.xaxis, fine=max(sizes) < 30 * min(sizes))
-    axes.plot([point.size / 1e6 for point in ringed], [point.worth.value for point in ringed], color=SOFT, lw=0.8)
+    for terms in dict.fromkeys(point.setting.terms for point in ringed):
+        same = [point for point in ringed if point.setting.terms == terms]
+        axes.plot([point.size / 1e6 for point in same], [point.worth.value for point in same], color=SOFT, lw=0.8)
     for point in points:
         share = point.forgotten / most
         if point.worth.interval:

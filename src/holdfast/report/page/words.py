@@ -55,20 +55,23 @@ def _tasks(found: Study) -> str:
 
 def _unsure(found: Study) -> str:
     """Where no interval can be given."""
-    alone = [setting for setting in found.settings if setting.summary.gap.interval is None]
-    if not alone:
-        return ""
-    partly = [setting for setting in alone if any(mean.interval for mean in setting.summary.returns.values())]
-    bare = {task for setting in partly for task, mean in setting.summary.returns.items() if mean.interval is None}
-    where = f" in {named([task for task in found.tasks if task in bare])} and over all"
-    groups = (([setting for setting in alone if setting not in partly], ""), (partly, where))
-    said = ", and ".join(_none_given(found, settings) + place for settings, place in groups if settings)
-    return f" One episode of one run says nothing about others, so {said}."
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for setting in found.settings:
+        if setting.summary.gap.interval is None:
+            groups.setdefault(_bare(setting), []).append(setting.label)
+    said = [
+        f"no intervals{f' of {those(labels)}' if len(labels) < len(found.settings) else ''} are given"
+        + (f" in {named(tasks)} and over all" if tasks else "")
+        for tasks, labels in sorted(groups.items())
+    ]
+    return f" One episode of one run says nothing about others, so {', and '.join(said)}." if said else ""
 
 
-def _none_given(found: Study, settings: Sequence[Setting]) -> str:
-    of = f" of {those([setting.label for setting in settings])}" if len(settings) < len(found.settings) else ""
-    return f"no intervals{of} are given"
+def _bare(setting: Setting) -> tuple[str, ...]:
+    """The tasks whose means have no interval; none are named where none has one."""
+    means = setting.summary.returns
+    bare = tuple(task for task in setting.tasks if means[task].interval is None)
+    return bare if len(bare) < len(setting.tasks) else ()
 
 
 def what_was_forgotten(found: Study) -> list[str]:
