@@ -29,7 +29,7 @@ class Ppo:
     steps: int = 32
     """Steps of every emulator between two rounds of learning. Short, so that the data is fresh."""
     minibatch: int = 256
-    """Steps in one gradient. Together with `epochs`: 16 gradients for 1024 steps, as in the paper."""
+    """Steps in one gradient. Together with `epochs`: 16 gradients for 1024 steps."""
     epochs: int = 4
     """Passes over the data in one round of learning."""
     rate: float = 3e-4
