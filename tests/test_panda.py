@@ -422,6 +422,12 @@ def test_a_run_builds_its_data_and_evaluating_later_gives_the_same(tmp_path, cap
 def test_the_command_line_checks_and_lists_data(capsys):
     main(["data", "check", "panda3", "--transitions", str(SIZE), "--replays", "3"])
     main(["data", "list"])
+    listed = capsys.readouterr().out
+    main(["data", "list", "panda3"])
+    assert capsys.readouterr().out == listed
+    main(["data", "list", "atari5"])
+    assert "panda/" not in capsys.readouterr().out
+    main(["data", "list"])
     printed = capsys.readouterr().out
     assert "exactly as recorded" in printed
     assert PUSH.dataset(SIZE) in printed

@@ -74,8 +74,8 @@ class DataCommand:
     """Build the data of a suite, check it against the simulator, or list what there is on this machine."""
 
     what: Annotated[Literal["build", "check", "list"], tyro.conf.Positional]
-    suite: Annotated[str, tyro.conf.Positional] = "panda3"
-    """The suite."""
+    suite: Annotated[str | None, tyro.conf.Positional] = None
+    """The suite; by default panda3, or with `list` all."""
     transitions: int | None = None
     """Transitions per task; by default the suite's amount."""
     data: str | None = None
@@ -136,12 +136,15 @@ def data_command(arguments: Sequence[str]) -> None:
     """holdfast data"""
     command = tyro.cli(DataCommand, prog="holdfast data", args=arguments, config=FLAGS)
     if command.what == "list":
-        for name, episodes, transitions in [*local_replays(), *local_datasets()]:
+        found = (
+            supply_of(suite_named(command.suite)).local() if command.suite else [*local_replays(), *local_datasets()]
+        )
+        for name, episodes, transitions in found:
             print(f"{name:<40}{episodes:>9} episodes{transitions:>10} transitions")
         return
     if command.replays < 1:
         raise Mistake(f"a check replays at least one episode of each task, got --replays {command.replays}")
-    suite = suite_named(command.suite, command.order, command.transitions, command.data)
+    suite = suite_named(command.suite or "panda3", command.order, command.transitions, command.data)
     supply = supply_of(suite)
     with Screen() as screen:
         names = supply.build(suite, partial(show_data, screen), command.again)

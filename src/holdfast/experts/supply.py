@@ -7,8 +7,10 @@ from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 
+from holdfast.data.cache import local_replays
 from holdfast.data.episodes import Dataset
 from holdfast.data.locks import locked
+from holdfast.data.minari import local_datasets
 from holdfast.errors import MissingData, Mistake
 from holdfast.experts.check import Check, check_all
 from holdfast.experts.demonstrate import Report, build
@@ -17,6 +19,8 @@ from holdfast.suites import Suite, Task
 from holdfast.suites import suite as bare_suite
 from holdfast.suites.panda import ARMS, DEFAULT_SIZE
 
+Local = tuple[str, int, int]  # a name, and its episodes and transitions
+
 
 @dataclass(frozen=True)
 class Supply:
@@ -24,6 +28,7 @@ class Supply:
 
     build: Callable[[Suite, Report, bool], list[str]]  # what is there is made again only if asked for; its names
     check: Callable[[Suite, int], list[Check]]  # with so many episodes replayed
+    local: Callable[[], list[Local]]  # what is on this machine
 
 
 def build_panda(suite: Suite, report: Report, again: bool) -> list[str]:
@@ -36,7 +41,15 @@ def check_panda(suite: Suite, replays: int) -> list[Check]:
     return check_all([ARMS[name] for name in suite.names], suite.transitions or DEFAULT_SIZE, replays)
 
 
-SUPPLIES = {"panda3": Supply(build_panda, check_panda), "atari5": Supply(build_replays, check_replays)}
+def local_panda() -> list[Local]:
+    """Minari datasets of the arm."""
+    return [found for found in local_datasets() if found[0].startswith("panda/")]
+
+
+SUPPLIES = {
+    "panda3": Supply(build_panda, check_panda, local_panda),
+    "atari5": Supply(build_replays, check_replays, local_replays),
+}
 
 
 def supply_of(suite: Suite) -> Supply:
