@@ -136,9 +136,8 @@ def data_command(arguments: Sequence[str]) -> None:
     """holdfast data"""
     command = tyro.cli(DataCommand, prog="holdfast data", args=arguments, config=FLAGS)
     if command.what == "list":
-        found = (
-            supply_of(suite_named(command.suite)).local() if command.suite else [*local_replays(), *local_datasets()]
-        )
+        everything = [*local_replays(), *local_datasets()]
+        found = supply_of(suite_named(command.suite)).local() if command.suite else everything
         for name, episodes, transitions in found:
             print(f"{name:<40}{episodes:>9} episodes{transitions:>10} transitions")
         return
