@@ -243,6 +243,16 @@ def test_recorded_actions_earn_the_recorded_returns_where_there_is_no_chance_and
     assert np.unique(blind.random(game, 3)).tolist() == list(range(game.actions))
 
 
+@pytest.mark.parametrize(("words", "said"), [("--episodes 0 --out x", "at least 1"), ("--out .", "cannot be written")])
+def test_mistakes_with_lists_are_said_before_anything_is_played(
+    words: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["blind", *words.split()])
+    with pytest.raises(SystemExit, match="2"):
+        blind.main()
+    assert said in capsys.readouterr().err
+
+
 def test_every_reset_is_as_the_first() -> None:
     # Boxing's 17th of an emulator is not, where its random numbers go on.
     emulator, seen = Emulator(short("boxing", episodes=1).origin), set()

@@ -4,7 +4,9 @@ python -m holdfast.experts.blind --protocol sticky --out results/atari5/blind-st
 """
 
 import json
+import os
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -74,11 +76,10 @@ def main() -> None:
 def play(config: Config) -> None:
     """Plays all lists and writes what they earn."""
     protocol = Protocol(config.protocol, config.episodes)
-    try:
+    with suppress(OSError):
         config.out.parent.mkdir(parents=True, exist_ok=True)
-        config.out.touch()  # before all the playing
-    except OSError as problem:
-        raise Mistake(f"{config.out} cannot be written: {problem.strerror}") from None
+    if not os.access(config.out.parent, os.W_OK) or config.out.is_dir():  # said before all the playing
+        raise Mistake(f"{config.out} cannot be written: give the name of a file in a folder that can")
     found: dict[str, dict[str, list[float]]] = {"recorded": {}, "random": {}}
     for task, game in games(config.data, None).items():
         for kind, lists in (("recorded", recorded), ("random", random)):
