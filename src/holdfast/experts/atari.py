@@ -25,6 +25,7 @@ from holdfast.experts.train import Progress, train
 from holdfast.experts.workshop import Workshop
 
 Say = Callable[[object], object]
+SAVING = 1.0  # seconds, at least, for what follows the last step
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class Maker:
             best = max(trial, key=lambda choice: trial[choice]["mean"])
         origin = replace(self.origin, temperature=best)
         sampler.temperatures.fill_(origin.temperature)
-        for name, takes in record(sampler, env, rng, deadline - 0.05 * rest).items():
+        for name, takes in record(sampler, env, rng, deadline - max(0.05 * rest, SAVING)).items():
             complete = [take for take in takes if take.complete]
             traces = [take.trace() for take in complete]
             save_recording(Recording(origin, traces), config.out / f"{config.game}-{name}.npz.xz")

@@ -78,13 +78,15 @@ def play(
             for take, frame, action in zip(lanes, frames, chosen, strict=True)
         ]
         frames, rewards, terminated, truncated, _ = env.step(np.array(actions, np.int64))
-        if (ended := terminated | truncated).any():
-            frames, _ = env.reset(seed=np.full(ended.sum(), FIRST), options={"reset_mask": ended})
+        begins = np.zeros(len(lanes), bool)
         for i, take in enumerate(lanes):
             if take is not None:
-                take.receive(int(rewards[i]), bool(ended[i]))
+                take.receive(int(rewards[i]), bool(terminated[i] or truncated[i]))
                 if take.complete:
                     lanes[i] = next(waiting, None)
+                    begins[i] = lanes[i] is not None
+        if begins.any():
+            frames, _ = env.reset(seed=np.full(begins.sum(), FIRST), options={"reset_mask": begins})
     return takes
 
 
