@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rows import DATA, OTHER, OURS, draw_episodes
+from rows import DATA, OTHER, OURS, draw_episodes, games_figure, scores
 
 from holdfast.report.groups import Result, read
 from holdfast.runs.folder import RunFolder
@@ -78,23 +77,12 @@ def read_games(root: Path) -> dict[str, Game]:
     return {task: (scores(task), list(episodes(runs, index, task))) for index, task in enumerate(runs[0].matrix.tasks)}
 
 
-def scores(task: str) -> list[int]:
-    """What the recorded episodes earned."""
-    return [trace.score for trace in SOURCES["expert-100"].recording(task.lower()).traces]
-
-
 def figure(games: dict[str, Game]) -> Figure:
     """A panel for each game."""
-    drawing, panels = plt.subplots(1, len(games), figsize=(11.5, 3.8), layout="constrained")
-    for axes, (task, (data, played)) in zip(panels, games.items(), strict=True):
+    labels = {DATA: "recorded", OURS: "played: a recorded episode again", OTHER: "played: not recorded"}
+    drawing, panels = games_figure(list(games), labels)
+    for axes, (data, played) in zip(panels, games.values(), strict=True):
         draw_game(axes, data, played)
-        axes.set_title(task, fontsize=10)
-    panels[0].set_ylabel("return of an episode")
-    panels[0].plot([], [], ".", color=DATA, label="recorded")
-    panels[0].plot([], [], ".", color=OURS, label="played: a recorded episode again")
-    panels[0].plot([], [], ".", color=OTHER, label="played: not recorded")
-    panels[0].plot([], [], "-", color="black", lw=1.5, label="mean")
-    drawing.legend(loc="outside upper center", ncols=4, fontsize=9, frameon=False)
     return drawing
 
 

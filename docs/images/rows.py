@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from holdfast.report.groups import Group
 from holdfast.report.published import all_rows, matching
 from holdfast.report.summary import summarise
+from holdfast.suites.recordings import SOURCES
 
 OURS, PUBLISHED, DATA, OTHER = "#1f6f8b", "#c9772b", "#555555", "#b3363c"
 
@@ -39,6 +42,24 @@ def draw_episodes(axes: Axes, columns: Mapping[str, Mapping[str, Sequence[float]
     axes.set_xlim(-0.5, len(columns) - 0.5)
     plain(axes)
     axes.grid(visible=False)
+
+
+def games_figure(tasks: Sequence[str], labels: Mapping[str, str]) -> tuple[Figure, Sequence[Axes]]:
+    """A panel of episodes for each game, and what the colours stand for."""
+    drawing, panels = plt.subplots(1, len(tasks), figsize=(11.5, 3.8), layout="constrained")
+    for axes, task in zip(panels, tasks, strict=True):
+        axes.set_title(task, fontsize=10)
+    panels[0].set_ylabel("return of an episode")
+    for colour, label in labels.items():
+        panels[0].plot([], [], ".", color=colour, label=label)
+    panels[0].plot([], [], "-", color="black", lw=1.5, label="mean")
+    drawing.legend(loc="outside upper center", ncols=4, fontsize=9, frameon=False)
+    return drawing, panels
+
+
+def scores(task: str) -> list[int]:
+    """What the recorded episodes of a game earned."""
+    return [trace.score for trace in SOURCES["expert-100"].recording(task.lower()).traces]
 
 
 def plain(axes: Axes) -> None:

@@ -24,7 +24,7 @@ from holdfast.report.page.command import ReportCommand, put_page
 from holdfast.report.results import TableCommand, put_table
 from holdfast.report.terminal import checks_table, show
 from holdfast.runs.command import FLAGS, carry_out, default_command, parse, show_data
-from holdfast.runs.folder import RunFolder, how_to_go_on
+from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.recorder import Screen
 from holdfast.runs.run import reopen, run
@@ -179,7 +179,7 @@ def show_run(path: Path) -> None:
     folder = RunFolder(path)
     matrix = folder.read_matrix()
     if matrix is None:
-        raise Mistake(f"{path} has no results yet: {how_to_go_on(path)}")
+        raise Mistake(f"{path} has no results yet: {folder.how_to_go_on()}")
     show(Output(), folder, matrix)
 
 

@@ -164,7 +164,7 @@ def load(path: Path) -> Recording:
 def emulators(origin: Origin, count: int, stack: int = 1, sticky: float = 0.0) -> Any:
     """Emulators in lock-step that start at the very first frame and then only do as told.
 
-    One whose episode ended must be reset, with the seed `FIRST` if that start is to be as its first.
+    One whose episode ended must be reset with the seed `FIRST` if its next start is to be as its first.
     """
     try:
         from ale_py.vector_env import AtariVectorEnv

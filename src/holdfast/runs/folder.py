@@ -178,6 +178,12 @@ class RunFolder:
         """How many tasks are learned and kept."""
         return len(self.index["stages"])
 
+    def how_to_go_on(self) -> str:
+        """What to do while there are no results to the end, in words."""
+        if self.learned == len(self.record["config"]["order"]):
+            return f"holdfast evaluate {self.path}"
+        return "it is not trained to its end, so run its command again"
+
     def commit(self, snapshot: Snapshot, newest_only: bool) -> None:
         """Keeps what was learned by a stage; the new index makes it valid, all of it at once."""
         stage, before = self.learned, self.index["stages"][-1]["files"] if self.index["stages"] else {}
@@ -275,11 +281,3 @@ def _undone(event: dict[str, Any], resume: dict[str, Any]) -> bool:
     """Whether an event came after the point that a resumed run went back to."""
     kept = event["kind"] in ("train", "learn") and event["step"] <= resume["step"]
     return event.get("stage") == resume["stage"] and not kept
-
-
-def how_to_go_on(path: Path) -> str:
-    """What to do with a run that has no results to its end, in words."""
-    folder = RunFolder(path)
-    if folder.learned == len(folder.record["config"]["order"]):
-        return f"holdfast evaluate {path}"
-    return "it is not trained to its end, so run its command again"

@@ -17,7 +17,7 @@ from holdfast.report.export import losses
 from holdfast.report.groups import Group, Result, group, read
 from holdfast.report.summary import Summary, summarise
 from holdfast.runs.files import read_json, read_tensors
-from holdfast.runs.folder import RunFolder, how_to_go_on
+from holdfast.runs.folder import RunFolder
 from holdfast.subnets.copies import from_bits
 
 Curve = Sequence[tuple[int, float]]  # steps, and the loss there
@@ -162,7 +162,7 @@ def study(roots: Sequence[Path]) -> Study:
     results = read(*roots, several="a page is about one suite")
     groups = [found for found in group(results) if found.matrices]
     if not groups:
-        raise Mistake(f"none of these runs has results to its end: {how_to_go_on(results[0].folder)}")
+        raise Mistake(f"none of these runs has results to its end: {RunFolder(results[0].folder).how_to_go_on()}")
     keys = _keys([found.label for found in groups])
     settings = tuple(_setting(key, found) for key, found in zip(keys, groups, strict=True))
     unfinished = tuple(result.folder.resolve().name for result in results if result.matrix is None)
