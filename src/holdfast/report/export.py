@@ -10,11 +10,13 @@ import numpy as np
 
 from holdfast.errors import Mistake
 from holdfast.report.groups import runs_under
+from holdfast.report.overwriting import RECORDS
+from holdfast.report.shapes import fits
 from holdfast.runs.files import write_bytes
 from holdfast.runs.folder import RunFolder
 
-RECORDS = ("config.json", "matrix.json", "routes.json", "certificates.json")
 POINTS = 100  # of a task's loss curve, at most
+LOSS = {"kind": str, "task": str, "step": int, "loss": float}  # an event of training
 
 
 def export(runs: Sequence[Path], out: Path) -> list[Path]:
@@ -23,6 +25,8 @@ def export(runs: Sequence[Path], out: Path) -> list[Path]:
     places = list(found.values())
     if twice := next((place for place in places if places.count(place) > 1), None):
         raise Mistake(f"two runs would both become {twice}: give the folder above them")
+    if kept := next((place for place in places if (place / "events.jsonl").exists()), None):
+        raise Mistake(f"{kept} is a run folder, which an export must not overwrite: choose another --out")
     for path, place in found.items():
         place.mkdir(parents=True, exist_ok=True)
         for name in RECORDS:
@@ -43,7 +47,7 @@ def losses(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, float]
     """For each task, some steps from the first to the last and the loss there."""
     curves: dict[str, list[tuple[int, float]]] = {}
     for event in events:
-        if event["kind"] == "train":
+        if fits(event, LOSS) and event["kind"] == "train":
             curves.setdefault(event["task"], []).append((event["step"], event["loss"]))
     return {task: thin(curve) for task, curve in curves.items()}
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,27 @@ from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.plan import completed
 from holdfast.report.groups_labels import label, rank
 from holdfast.report.groups_made import Made
-from holdfast.report.groups_matrix import NEEDED, complete_matrix
+from holdfast.report.groups_matrix import complete_matrix
+from holdfast.report.shapes import fits
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.settings import flattened
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
 EXPERT = "expert.json"  # beside the runs, what experts/starts.py writes
 OLDER = "the same run, made with older versions, or earlier on another device"
+CONFIG = {  # what every config.json has
+    "config": {"suite": str, "learner": str, "seed": int, "order": [str], "config": {}},
+    "data_returns": {str: float},
+}
+MORE = {  # what it may have
+    "datasets": {str: str},
+    "command": (str, None),
+    "versions": {str: str},
+    "hardware": {},
+    "threads": int,
+}
+
+Skip = Callable[[str], None]  # is told why a folder is left out
 
 
 @dataclass(frozen=True)
@@ -49,9 +63,12 @@ class Result:
     @property
     def data(self) -> str:
         """Eight letters that stand for the data of all tasks; none where the run did not come so far."""
-        if not self.matrix or not self.datasets:
-            return ""
-        return hashlib.sha256(json.dumps(self.datasets, sort_keys=True).encode()).hexdigest()[:8]
+        return letters(self.datasets) if self.matrix and self.datasets else ""
+
+
+def letters(datasets: Mapping[str, str]) -> str:
+    """Eight letters that stand for these data."""
+    return hashlib.sha256(json.dumps(datasets, sort_keys=True).encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -75,20 +92,33 @@ class Group:
         return [result.matrix for result in self.results if result.matrix]
 
 
-def read(*roots: Path, suite: str | None = None, several: str = "choose one with --suite") -> list[Result]:
+def refuse(problem: str) -> None:
+    """Leaves no folder out: one that cannot be read is a mistake."""
+    raise Mistake(problem)
+
+
+def read(
+    *roots: Path, suite: str | None = None, several: str = "choose one with --suite", skip: Skip = refuse
+) -> list[Result]:
     """Every run of a suite in these folders and under them, each once, whatever the order of the folders.
 
-    `several` is what to do where there are runs of several suites, and none is chosen.
+    `several` is what to do where there are runs of several suites, and none is chosen. `skip` is told of every folder
+    that is not a run of ours, or damaged.
     """
     runs = sorted(
-        (run for root in roots for run in runs_under(root)), key=lambda run: (-len(run[1]), run[1], str(run[0]))
+        (run for root in roots for run in runs_under(root, skip)), key=lambda run: (-len(run[1]), run[1], str(run[0]))
     )
     paths = {path.resolve(): (path, name) for path, name in runs}  # of several names the shortest
     names = [name for _, name in paths.values()]
-    found = [_result(path, name if names.count(name) == 1 else str(path)) for path, name in paths.values()]
+    found = []
+    for path, name in paths.values():
+        try:
+            found.append(_result(path, name if names.count(name) == 1 else str(path)))
+        except Mistake as mistake:
+            skip(str(mistake))
     where = " and ".join(str(root) for root in roots)
     if not found:
-        raise Mistake(f"{where} holds no runs")
+        raise Mistake(f"{where} holds no runs" + (" that can be read" if paths else ""))
     suites = sorted({result.plan["suite"] for result in found})
     if suite is None and len(suites) > 1:
         raise Mistake(f"{where} holds runs of {' and '.join(suites)}: {several}")
@@ -99,21 +129,22 @@ def read(*roots: Path, suite: str | None = None, several: str = "choose one with
     return sorted(_once(fullest), key=lambda result: result.name)
 
 
-def runs_under(root: Path) -> list[tuple[Path, str]]:
+def runs_under(root: Path, skip: Skip = refuse) -> list[tuple[Path, str]]:
     """The runs of a folder and what each is called: itself, or those under it by their way there."""
     if root.name == EXPERT:  # it stands among the runs, and so among runs/*
         return []
     if not root.is_dir():
         raise Mistake(f"there is no folder {root}")
-    folders = list(_folders(root))
-    half = [path for path in folders if (path / "matrix.json").exists() and not (path / "config.json").exists()]
-    if half:
-        raise Mistake(f"{half[0]} is half a run folder: it has a matrix.json and no config.json")
-    paths = [path for path in folders if (path / "config.json").exists()]
-    return [(path, path.resolve().name if path == root else str(path.relative_to(root))) for path in paths]
+    runs = []
+    for path in _folders(root, skip):
+        if (path / "config.json").is_file():
+            runs.append((path, path.resolve().name if path == root else str(path.relative_to(root))))
+        elif (path / "matrix.json").is_file():
+            skip(f"{path} is half a run folder: it has a matrix.json and no config.json")
+    return runs
 
 
-def _folders(root: Path) -> Iterator[Path]:
+def _folders(root: Path, skip: Skip) -> Iterator[Path]:
     """A folder and all under it, links followed, each once."""
     seen, ahead = set(), [root]
     while ahead:
@@ -121,17 +152,26 @@ def _folders(root: Path) -> Iterator[Path]:
         if path.resolve() not in seen:
             seen.add(path.resolve())
             yield path
-            ahead += sorted(inner for inner in path.iterdir() if inner.is_dir())
+            try:
+                ahead += sorted(inner for inner in path.iterdir() if inner.is_dir())
+            except OSError as problem:
+                skip(f"{path} cannot be read ({problem.strerror})")
 
 
 def _result(path: Path, name: str) -> Result:
     folder = RunFolder(path)
     record = folder.record
-    plan = record.get("config") if isinstance(record, Mapping) else None
-    if not isinstance(plan, Mapping) or not set(NEEDED) <= set(plan) or "data_returns" not in record:
+    optional = {part: shape for part, shape in MORE.items() if part in record}
+    if not fits(record, {**CONFIG, **optional}) or not _sound(record["config"]):
         raise Mistake(f"{path / 'config.json'} is not that of a run of holdfast: bring it back, or leave it out")
+    plan = record["config"]
     data = record["data_returns"], complete_matrix(path, plan), path, record.get("datasets", {})
     return Result(name, plan, *data, Made.of(folder))
+
+
+def _sound(plan: Mapping[str, Any]) -> bool:
+    order, fit = plan["order"], plan["config"].get("fit", {})
+    return 0 < len(order) == len(set(order)) and isinstance(fit, dict)
 
 
 def _once(results: Sequence[Result]) -> list[Result]:
@@ -190,11 +230,15 @@ def group(results: Sequence[Result]) -> list[Group]:
         home = next((own for own in sets if _same_learner(own[0], result) and _alike(own[0], result)), None)
         sets.append([result]) if home is None else home.append(result)
     named = [(own[0].plan["learner"], own[0].settings) for own in sets]
-    groups = [
-        Group(learner, label(learner, settings, named), settings, tuple(sorted(own, key=_seed)))
-        for (learner, settings), own in zip(named, sets, strict=True)
-    ]
-    return sorted(groups, key=lambda found: rank(found.label))
+    finished = [name for name, own in zip(named, sets, strict=True) if own[0].matrix]
+    groups: dict[str, Group] = {}
+    for (learner, settings), own in zip(named, sets, strict=True):
+        # Runs without results must not change what the others are called.
+        said = label(learner, settings, finished if own[0].matrix else named)
+        if said in groups:  # it began with other data
+            said = f"{said} datasets={letters(own[0].datasets)}"
+        groups[said] = Group(learner, said, settings, tuple(sorted(own, key=_seed)))
+    return sorted(groups.values(), key=lambda found: rank(found.label))
 
 
 def _same_learner(one: Result, other: Result) -> bool:

@@ -49,4 +49,4 @@ def _sortable(part: str) -> tuple[float, str]:
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    return ",".join(value) if isinstance(value, list) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -15,8 +15,11 @@ import tyro
 from holdfast.errors import Mistake
 from holdfast.report.export import export
 from holdfast.report.export_rliable import rliable
-from holdfast.report.tables import make, records
+from holdfast.report.overwriting import check_no_record
+from holdfast.report.printable import printable
+from holdfast.report.tables import Records, make, records
 from holdfast.report.tables_formats import FORMATS
+from holdfast.report.tables_screen import print_table
 from holdfast.runs.files import write_bytes
 
 
@@ -34,6 +37,7 @@ class TableCommand:
     """Print a table of runs, ours with intervals beside the published numbers; what is missing is said to be missing.
 
     Runs that differ in the seed alone are one row. Published numbers of other data, budget or protocol are marked.
+    A folder that is not a run, or damaged, is left out, and a line on stderr says so.
     """
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS...")]
@@ -45,9 +49,10 @@ class TableCommand:
     """Of which suite, where there are runs of several."""
     paper: bool = False
     """Only the publication's own rows of this table, each filled or missing; by default all runs, and then those."""
-    format: Literal["md", "tex", "csv", "rliable"] = "md"
+    format: Literal["md", "tex", "csv", "rliable"] | None = None
     """md: Markdown. tex: LaTeX (booktabs). csv: every number with all digits in a column of its own.
-    rliable: JSON of normalised scores, runs by tasks, whichever the table."""
+    rliable: JSON of normalised scores, runs by tasks, whichever the table. By default a table that fits the window in
+    a terminal, and Markdown elsewhere."""
     out: Path | None = None
     """A file instead of the screen."""
     into: Path | None = None
@@ -56,29 +61,45 @@ class TableCommand:
     """The MARK, where a page has several tables."""
 
 
-def table_text(command: TableCommand) -> str:
-    """What is asked for, as text."""
+def found_by(command: TableCommand) -> Records:
+    """The runs that are asked for; what is left out is said on stderr."""
     if not command.runs:
         raise Mistake("give run folders, as in: holdfast table runs/panda3")
-    found = records(*command.runs, suite=command.suite)
-    if command.format == "rliable":
-        return rliable(found)
-    return FORMATS[command.format](make(command.table, found, command.paper))
+    return records(*command.runs, suite=command.suite, skip=say_skipped)
+
+
+def say_skipped(problem: str) -> None:
+    """Says on stderr, in one line, why a folder is left out."""
+    print(f"holdfast: skipped: {printable(problem)}", file=sys.stderr)
 
 
 def put_table(command: TableCommand) -> None:
     """Prints what is asked for, or writes it where it is asked to."""
     if command.mark != TableCommand.mark and not command.into:
         raise Mistake("--mark says where in a page: give the page, --into PAGE")
-    if command.into and (command.out or command.format != "md"):
+    if command.into and (command.out or command.format not in (None, "md")):
         raise Mistake("--into fills a Markdown page: leave --out and --format out")
-    content = table_text(command)
+    for path in (command.into, command.out):
+        if path:
+            check_no_record(path)
+    found = found_by(command)
+    if command.format is None and not (command.into or command.out) and sys.stdout.isatty():
+        print_table(make(command.table, found, command.paper))
+        return
+    content = table_text(command, found)
     if command.into:
         write_bytes(command.into, fill(_text(command.into), content, command.mark).encode())
     elif command.out:
         write_bytes(command.out, f"{content}\n".encode())
     else:
         print(content)
+
+
+def table_text(command: TableCommand, found: Records) -> str:
+    """What is asked for, as text."""
+    if command.format == "rliable":
+        return rliable(found)
+    return FORMATS[command.format or "md"](make(command.table, found, command.paper))
 
 
 def fill(page: str, content: str, mark: str = "table") -> str:

@@ -9,7 +9,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from holdfast.errors import Mistake
-from holdfast.report.groups import EXPERT, OLDER, Group, Result, group, read
+from holdfast.report.groups import EXPERT, OLDER, Group, Result, Skip, group, read, refuse
 from holdfast.report.groups_labels import rank
 from holdfast.report.published import (
     SWEEP,
@@ -22,6 +22,7 @@ from holdfast.report.published import (
     tables,
     threshold_rows,
 )
+from holdfast.report.shapes import fits
 from holdfast.report.tables_lines import (
     SEEDS,
     TASK,
@@ -42,6 +43,11 @@ METHOD = (
     "are exactly 0 where they say 0. episodes: how many distinct ones a mean is of in each run, at least."
 )
 NUMBERED = "A published run stands beside the seed of its number; its random numbers are others."
+PLAYED = {  # what an expert's record has
+    "protocol": {"episodes": int, "first_seed": int},
+    "returns": {str: [float]},
+    "successes": {str: [bool]},
+}
 SUMMARY = ("NormAvg", "AvgGap", "IQM", "behind the expert", "AvgF", "copies", "MB", "episodes")
 DETAILS = (TASK, "target", "the data", "return", SWEEP, "when learned", "F")
 
@@ -108,28 +114,30 @@ KINDS = {
 }
 
 
-def records(*roots: Path, suite: str | None = None) -> Records:
-    """What is under these folders."""
-    results = read(*roots, suite=suite)
+def records(*roots: Path, suite: str | None = None, skip: Skip = refuse) -> Records:
+    """What is under these folders; `skip` is told of those that are no run of ours, or damaged."""
+    results = read(*roots, suite=suite, skip=skip)
     paths = sorted({result.folder.parent / EXPERT for result in results})
     experts = {json.dumps(record): record for record in (_expert(path) for path in paths if path.exists())}
     if len(experts) > 1:
         raise Mistake(f"these runs stand beside different {EXPERT}: give runs that share one")
     found = Records(results[0].plan["suite"], results, None)
-    known = [expert for expert in experts.values() if set(found.tasks) <= set(expert["returns"])]
+    known = [
+        expert for expert in experts.values() if set(found.tasks) <= set(expert["returns"]) & set(expert["successes"])
+    ]
     return replace(found, expert=known[0] if known else None)
 
 
 def _expert(path: Path) -> Mapping[str, Any]:
     record = read_json(path)
-    try:
-        counts = {len(episodes) for name in ("returns", "successes") for episodes in record[name].values()}
-        whole = counts == {record["protocol"]["episodes"]} and "first_seed" in record["protocol"]
-    except (KeyError, TypeError, AttributeError):
-        whole = False
-    if not whole:
+    if not fits(record, PLAYED) or _counts(record) != {record["protocol"]["episodes"]}:
         raise Mistake(f"{path} is not what holdfast.experts.starts writes: make it again, or delete it")
     return record
+
+
+def _counts(expert: Mapping[str, Any]) -> set[int]:
+    """How many episodes its tasks have."""
+    return {len(episodes) for name in ("returns", "successes") for episodes in expert[name].values()}
 
 
 def make(kind: str, found: Records, paper: bool = False) -> Table:

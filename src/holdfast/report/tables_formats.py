@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from holdfast.report.printable import printable
 from holdfast.report.summary import Estimate
 from holdfast.report.tables import Table
 from holdfast.report.tables_lines import TASK, Line, Value
@@ -21,11 +22,11 @@ class Style:
 
     def text(self, words: str) -> str:
         """Words, nothing of which means anything; each character by itself, so that none is escaped twice."""
-        return "".join(self.special.get(character, character) for character in words)
+        return "".join(self.special.get(character, character) for character in printable(words))
 
 
 MARKDOWN = Style(
-    {"|": "\\|", "<": "&lt;", ">": "&gt;", "&": "&amp;", "*": "\\*", "_": "\\_", "`": "\\`", "\n": " "},
+    {"|": "\\|", "<": "&lt;", ">": "&gt;", "&": "&amp;", "*": "\\*", "_": "\\_", "`": "\\`"},
     "*published: {}*",
     "{}<br>{}",
     "-",
@@ -38,7 +39,6 @@ LATEX = Style(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
-        "\n": " ",
         **{character: f"\\{character}" for character in "&%$#_{}"},
     },
     r"\emph{{published: {}}}",
@@ -51,13 +51,13 @@ def markdown(table: Table) -> str:
     """Rows, and under them what must be known to read them and which runs each is made of."""
     rule = ["---", *("--:" for _ in table.columns[1:])]
     head = [MARKDOWN.text(column) for column in table.columns]
-    lines = [f"| {' | '.join(row)} |" for row in [head, rule, *_rows(table, MARKDOWN)]]
-    return "\n".join([*lines, "", *(f"- {MARKDOWN.text(note)}" for note in _notes(table))])
+    lines = [f"| {' | '.join(row)} |" for row in [head, rule, *(row.cells for row in rows_of(table, MARKDOWN))]]
+    return "\n".join([*lines, "", *(f"- {MARKDOWN.text(note)}" for note in notes_of(table))])
 
 
 def latex(table: Table) -> str:
     """A table environment; a document must load booktabs and graphicx for it."""
-    rows = [" & ".join(row) + r" \\" for row in _rows(table, LATEX)]
+    rows = [" & ".join(row.cells) + r" \\" for row in rows_of(table, LATEX)]
     head = " & ".join(LATEX.text(column) for column in table.columns) + r" \\"
     return "\n".join(
         [
@@ -70,20 +70,28 @@ def latex(table: Table) -> str:
             *(r"\toprule", head, r"\midrule", *rows, r"\bottomrule"),
             r"\end{tabular}}",
             r"\par\smallskip\raggedright\footnotesize",
-            *(rf"{LATEX.text(note)}\par" for note in _notes(table)),
+            *(rf"{LATEX.text(note)}\par" for note in notes_of(table)),
             r"\end{table}",
         ]
     )
 
 
-def _rows(table: Table, style: Style) -> Iterator[list[str]]:
+@dataclass(frozen=True)
+class Row:
+    """A row as text, a cell for each column."""
+
+    cells: list[str]
+    published: bool = False
+
+
+def rows_of(table: Table, style: Style) -> Iterator[Row]:
     """Ours, and under the last of those that it is for, the published row."""
     for line, following in zip(table.lines, [*table.lines[1:], None], strict=True):
-        yield [style.text(line.label), *(_cell(line, column, style) for column in table.columns[1:])]
+        yield Row([style.text(line.label), *(_cell(line, column, style) for column in table.columns[1:])])
         if line.published and not (following and _beside(line) == _beside(following)):
             mark = f" ({table.marks[line.differs]})" if line.differs else ""
             numbers = (_published(line, column, style) for column in table.columns[1:])
-            yield [style.published.format(style.text(line.source)) + mark, *numbers]
+            yield Row([style.published.format(style.text(line.source)) + mark, *numbers], published=True)
 
 
 def _beside(line: Line) -> tuple[object, ...]:
@@ -104,7 +112,7 @@ def _published(line: Line, column: str, style: Style) -> str:
     return number(value) if isinstance(value, float) else str(value)  # a whole number as it was printed
 
 
-def _notes(table: Table) -> list[str]:
+def notes_of(table: Table) -> list[str]:
     """How numbers were made, in what the published ones differ, and the runs of each line."""
     ways = [f"({mark}) these runs differ from the published: {'; '.join(way)}." for way, mark in table.marks.items()]
     runs: dict[str, list[str]] = {}
@@ -113,23 +121,45 @@ def _notes(table: Table) -> list[str]:
     return [*table.notes, *ways, *(f"{label}: {', '.join(names)}" for label, names in runs.items() if names)]
 
 
+FORMULA = ("=", "+", "-", "@")  # how a cell begins that a spreadsheet would compute
 PARTS = ("", " low", " high", " success", " success low", " success high", " published")  # of a column
 
 
 def comma_separated(table: Table) -> str:
-    """A line for each of ours, and each that is missing, with all digits; every number in a column of its own."""
+    """A line for each of ours, and each that is missing, with all digits; every number in a column of its own.
+
+    No text of a record is a formula: where it begins as one, a quote stands before it.
+    """
     found = [_flat(line) for line in table.lines]
     possible = [f"{name}{part}" for name in table.columns for part in PARTS]
     columns = [name for name in possible if any(name in cells for cells in found)]
     more = ("status", "published row", "published differs in", "runs", "how")
     out = io.StringIO()
-    writer = csv.DictWriter(out, ["learner", *columns, *more], restval="", lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(out, lineterminator="\n")
+    header = ["learner", *columns, *more]
+    writer.writerow(map(harmless, header))
     for line, cells in zip(table.lines, found, strict=True):
         status = "missing" if line.missing else "reference" if not line.runs else "ours"
         rest = (status, line.source, "; ".join(line.differs), ", ".join(line.runs), " ".join(table.notes))
-        writer.writerow({"learner": line.label, **cells, **dict(zip(more, rest, strict=True))})
+        row = {"learner": line.label, **cells, **dict(zip(more, rest, strict=True))}
+        writer.writerow(harmless(row.get(name, "")) for name in header)
     return out.getvalue().removesuffix("\n")
+
+
+def harmless(cell: object) -> object:
+    """A cell that a spreadsheet shows as it is; numbers stay numbers."""
+    if not isinstance(cell, str):
+        return cell
+    text = printable(cell)
+    return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _flat(line: Line) -> dict[str, object]:

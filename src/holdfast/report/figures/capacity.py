@@ -4,7 +4,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from holdfast.report.figures.drawing import FAINT, PAPER, SOFT, WIDTH, Drawing, canvas, colour_of, lines_of, styled
-from holdfast.report.figures.study import Run, Setting, Study
+from holdfast.report.figures.run import Run
+from holdfast.report.figures.study import Setting, Study
 
 
 def capacity(found: Study, setting: Setting, run: Run) -> Drawing:

@@ -19,7 +19,8 @@ from holdfast.report.figures.drawing import (
     shown,
     styled,
 )
-from holdfast.report.figures.study import Curve, Run, Setting, Study
+from holdfast.report.figures.run import Curve, Run
+from holdfast.report.figures.study import Setting, Study
 
 Points = list[tuple[int, float]]  # stages, and the value there
 

@@ -15,6 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
+from holdfast.report.printable import printable
 from holdfast.report.tables_formats import number
 from holdfast.runs.files import write_bytes
 
@@ -127,7 +128,7 @@ def shown(value: float | None) -> str:
 def lines_of(name: str, width: int = 10) -> str:
     """A name broken between its words, the beginning of it where it is long."""
     lines = [""]
-    for word in WORD.findall(name):
+    for word in WORD.findall(printable(name)):
         if lines[-1] and len(lines[-1]) + len(word) > width:
             lines.append("")
         lines[-1] += word

@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from holdfast.report.figures.drawing import KEPT, PAPER, WIDTH, Drawing, bare, canvas, lines_of, shown, styled
-from holdfast.report.figures.study import Run, Setting, Study
+from holdfast.report.figures.run import Run
+from holdfast.report.figures.study import Setting, Study
 
 DARK, LIGHT = "#0d1117", "#ffffff"  # text on the colours of the scale
 LEGIBLE = 8  # rows up to which a cell has room for its number

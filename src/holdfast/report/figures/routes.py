@@ -21,7 +21,8 @@ from holdfast.report.figures.drawing import (
     marker_of,
     styled,
 )
-from holdfast.report.figures.study import Run, Setting, Study
+from holdfast.report.figures.run import Run
+from holdfast.report.figures.study import Setting, Study
 
 Route = Mapping[str, Any]  # as routes.json has it
 

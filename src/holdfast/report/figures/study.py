@@ -4,49 +4,21 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from holdfast.errors import Mistake
-from holdfast.evaluation.certificates import Certificate
 from holdfast.evaluation.matrix import Matrix
-from holdfast.report.export import losses
-from holdfast.report.groups import Group, Result, group, read
+from holdfast.report.figures.run import Run, read_run
+from holdfast.report.groups import Group, Skip, group, read, refuse
 from holdfast.report.summary import Summary, summarise
-from holdfast.runs.files import read_json, read_tensors
 from holdfast.runs.folder import RunFolder
-from holdfast.subnets.copies import from_bits
 
-Curve = Sequence[tuple[int, float]]  # steps, and the loss there
+LONGEST = 80  # letters of a setting's key, which stands in the names of files
+
 Means = list[list[float | None]]  # [stage][task]
-
-
-@dataclass(frozen=True)
-class Run:
-    """One evaluated run, with all of its records; a record that is not there is empty."""
-
-    path: Path
-    record: Mapping[str, Any]  # config.json
-    matrix: Matrix
-    routes: Sequence[Mapping[str, Any]]
-    certificates: Sequence[Certificate]
-    losses: Mapping[str, Curve]  # by task
-    overlap: Mapping[tuple[str, str], float]  # share of one task's weights that another in its copy uses too
-    has_weights: bool  # whether its policies can act here
-    instead: Sequence[str] = ()  # the folders of older ones of the same run
-
-    @property
-    def seed(self) -> int:
-        """What its randomness began with."""
-        return self.matrix.seed
-
-    @property
-    def name(self) -> str:
-        """Of its folder, wherever that is."""
-        return self.path.resolve().name
 
 
 @dataclass(frozen=True)
@@ -157,48 +129,33 @@ class Study:
         return value / reference if reference > 0 else reference / value
 
 
-def study(roots: Sequence[Path]) -> Study:
-    """All runs in and under these folders."""
-    results = read(*roots, several="a page is about one suite")
-    groups = [found for found in group(results) if found.matrices]
-    if not groups:
-        raise Mistake(f"none of these runs has results to its end: {RunFolder(results[0].folder).how_to_go_on()}")
+def study(roots: Sequence[Path], skip: Skip = refuse) -> Study:
+    """All runs in and under these folders; `skip` is told of those that are no run of ours, or damaged."""
+    results, runs = read(*roots, several="a page is about one suite", skip=skip), {}
+    for result in results:
+        if result.matrix:
+            try:
+                runs[result.name] = read_run(result, result.matrix)
+            except Mistake as mistake:
+                skip(str(mistake))
+    unfinished = [result for result in results if result.matrix is None]
+    if not runs and unfinished:
+        raise Mistake(f"none of these runs has results to its end: {RunFolder(unfinished[0].folder).how_to_go_on()}")
+    if not runs:
+        raise Mistake("none of these runs can be shown")
+    groups = group([result for result in results if result.name in runs])
     keys = _keys([found.label for found in groups])
-    settings = tuple(_setting(key, found) for key, found in zip(keys, groups, strict=True))
-    unfinished = tuple(result.folder.resolve().name for result in results if result.matrix is None)
-    return Study(results[0].plan["suite"], settings, unfinished)
+    settings = tuple(_setting(key, found, runs) for key, found in zip(keys, groups, strict=True))
+    names = tuple(result.folder.resolve().name for result in unfinished)
+    return Study(results[0].plan["suite"], settings, names)
 
 
 def _keys(labels: Sequence[str]) -> list[str]:
-    """Plain words for labels, numbered where two labels would have the same."""
-    plain = [re.sub(r"[^a-z0-9.+]+", "-", label.lower()).strip("-") for label in labels]
+    """Plain words for labels, short enough for a file's name, numbered where two labels would have the same."""
+    plain = [re.sub(r"[^a-z0-9.+]+", "-", label.lower()).strip("-.")[:LONGEST] for label in labels]
     return [f"{key}-{at + 1}" if plain.count(key) > 1 or not key else key for at, key in enumerate(plain)]
 
 
-def _setting(key: str, found: Group) -> Setting:
-    runs = tuple(_run(result, result.matrix) for result in found.results if result.matrix)
-    return Setting(key, found.learner, found.label, runs, found.settings)
-
-
-def _run(result: Result, matrix: Matrix) -> Run:
-    folder = RunFolder(result.folder)
-    exported = result.folder / "losses.json"
-    curves = read_json(exported) if exported.exists() else losses(folder.events())
-    certificates, overlap = folder.read_certificates(), _overlap(folder, matrix)
-    records = folder.record, matrix, folder.read_routes(), certificates, curves, overlap
-    return Run(result.folder, *records, result.has_weights, [Path(name).name for name in result.instead])
-
-
-def _overlap(folder: RunFolder, matrix: Matrix) -> dict[tuple[str, str], float]:
-    """From the masks, where they are kept; masks of different copies are of different weights."""
-    masks = {task: mask for task in matrix.tasks if (mask := _mask(folder, matrix, task)) is not None}
-    together = [pair for pair in product(masks, masks) if len({matrix.task_copy[task] for task in pair}) == 1]
-    return {(own, other): float((masks[own] & masks[other]).sum() / masks[own].sum()) for own, other in together}
-
-
-def _mask(folder: RunFolder, matrix: Matrix, task: str) -> np.ndarray | None:
-    file = folder.index["stages"][-1]["files"].get(f"weights/task-{task}") if folder.learned else None
-    if file is None or not matrix.accounts:
-        return None
-    bits = read_tensors(folder.path / file["path"], file["sha256"])["mask"]
-    return from_bits(bits, matrix.accounts[matrix.task_copy[task]]["total"]).numpy()
+def _setting(key: str, found: Group, runs: Mapping[str, Run]) -> Setting:
+    own = tuple(runs[result.name] for result in found.results)
+    return Setting(key, found.learner, found.label, own, found.settings)

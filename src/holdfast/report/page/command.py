@@ -8,11 +8,15 @@ from typing import Annotated
 import tyro
 
 from holdfast.errors import Mistake
+from holdfast.report.results import say_skipped
 
 
 @dataclass(frozen=True)
 class ReportCommand:
-    """Make a page of runs: one file that opens offline, with all figures, and videos where weights are."""
+    """Make a page of runs: one file that opens offline, with all figures, and videos where weights are.
+
+    A folder that is not a run, or damaged, is left out, and a line on stderr says so.
+    """
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
     """Run folders, or folders with runs in them; exported ones have no weights, so no videos."""
@@ -32,7 +36,7 @@ def put_page(command: ReportCommand) -> None:
         raise Mistake("figures need matplotlib: pip install 'holdfast[report]'")
     from holdfast.report.page.compose import report
 
-    written = report(command.runs, command.out, command.figures, command.videos)
+    written = report(command.runs, command.out, command.figures, command.videos, skip=say_skipped)
     print(f"{written.page}: {written.size / 1e6:.2f} MB")
     if command.figures:
         print(f"{command.figures}: {len(written.figures)} files")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from holdfast.errors import Mistake
 from holdfast.report.figures.study import Study, study
+from holdfast.report.groups import Skip, refuse
+from holdfast.report.overwriting import check_no_record
 from holdfast.report.page import inside, making, results
 from holdfast.report.page.markup import Html, element, joined
 from holdfast.report.page.section import Section
@@ -33,11 +35,19 @@ class Written:
     figures: Sequence[Path]
 
 
-def report(runs: Sequence[Path], out: Path, figures: Path | None = None, videos: bool = True) -> Written:
-    """Writes the page of these runs, and if asked for, every figure of it as PNG, SVG and PDF."""
+def report(
+    runs: Sequence[Path], out: Path, figures: Path | None = None, videos: bool = True, *, skip: Skip = refuse
+) -> Written:
+    """Writes the page of these runs, and if asked for, every figure of it as PNG, SVG and PDF.
+
+    `skip` is told of every folder that is no run of ours, or damaged.
+    """
     if out.is_dir():
         raise Mistake(f"{out} is a folder: give the page a name, such as {out / 'report.html'}")
-    found = study(runs)
+    for path in (out, figures):
+        if path:
+            check_no_record(path)
+    found = study(runs, skip)
     sections = [make(found) for make in TOLD if len(found.settings) > 1 or make is not results.trade]
     bodies = [section.html() for section in sections]
     if videos:

@@ -4,6 +4,7 @@ from holdfast.evaluation.certificates import verdict
 from holdfast.report.figures.capacity import capacity
 from holdfast.report.figures.heat import overlap
 from holdfast.report.figures.routes import Route, routing, why
+from holdfast.report.figures.run import Run
 from holdfast.report.figures.study import Setting, Study
 from holdfast.report.page.markup import Html, element, joined, listed, more, paragraph, table
 from holdfast.report.page.section import Section
@@ -77,7 +78,7 @@ def costs(found: Study) -> Section:
         "adds its mask at one bit a weight, the weights that it claimed, and its private parameters."
     )
     rows = [
-        [setting.label, *(f"{run.matrix.bytes[part]:,}" for part in ("weights", "memory", "total")), _each(setting)]
+        [setting.label, *(_bytes(run, part) for part in ("weights", "memory", "total")), _each(setting)]
         for setting in found.settings
         for run in setting.runs[:1]
     ]
@@ -88,6 +89,11 @@ def costs(found: Study) -> Section:
         joined(table(columns, rows, "Bytes on disk"), paragraph(said) if sparse else None),
         [capacity(found, setting, setting.runs[0]) for setting in sparse],
     )
+
+
+def _bytes(run: Run, part: str) -> str:
+    """What a part takes, where that is recorded."""
+    return f"{run.matrix.bytes[part]:,}" if part in run.matrix.bytes else ""
 
 
 def _each(setting: Setting) -> str:

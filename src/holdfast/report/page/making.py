@@ -10,7 +10,8 @@ import numpy as np
 from holdfast.errors import Mistake
 from holdfast.evaluation.statistics import RESAMPLES
 from holdfast.report.figures.drawing import shown
-from holdfast.report.figures.study import Run, Setting, Study
+from holdfast.report.figures.run import Run
+from holdfast.report.figures.study import Setting, Study
 from holdfast.report.page.markup import Html, element, joined, listed, more, paragraph, table
 from holdfast.report.page.section import Section
 from holdfast.report.page.words import counted, those
@@ -45,7 +46,7 @@ def _reel(setting: Setting, screen: Screen) -> Reel:
     try:
         suite, learner = reopen(run.path, "cpu")
         videos = []
-        with threads(run.record["threads"]):
+        with threads(run.record.get("threads", 1)):
             for number, task in enumerate(suite.tasks):
                 videos.append(film(learner.policy(task.name), task, learner.plan.protocol, suite.name))
                 screen.show(f"film {setting.label}", number + 1, len(suite.tasks), task.name)
@@ -146,10 +147,10 @@ def _origin(run: Run) -> Html:
         "protocol": _said(matrix.protocol),
         "n of distinct episodes": _said(dict(zip(matrix.tasks, matrix.distinct_episodes[-1], strict=True))),
         "targets": _said(dict(zip(matrix.tasks, matrix.targets, strict=True))),
-        "data, SHA-256": _said({task: digest[:16] for task, digest in record["datasets"].items()}),
-        "versions": _said(record["versions"]),
-        "hardware": _said({name: value for name, value in record["hardware"].items() if value}),
-        "threads": str(record["threads"]),
+        "data, SHA-256": _said({task: digest[:16] for task, digest in record.get("datasets", {}).items()}),
+        "versions": _said(record.get("versions", {})),
+        "hardware": _said({name: value for name, value in record.get("hardware", {}).items() if value}),
+        "threads": str(record.get("threads", "")),
     }
     rows = [[name, element("code", value) if name in ("command", "folder") else value] for name, value in facts.items()]
     return more(run.name, "how it was made", table(["what", "value"], rows, f"How {run.name} was made"))

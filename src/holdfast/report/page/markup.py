@@ -6,6 +6,7 @@ from html import escape
 from itertools import zip_longest
 
 from holdfast.report.figures.drawing import Drawing
+from holdfast.report.printable import printable
 
 VOID = {"meta", "br"}
 NUMBER = re.compile(r"[\N{MINUS SIGN}-]?\d")
@@ -29,12 +30,12 @@ def element(name: str, *children: Child, **attributes: str | bool | None) -> Htm
 
 def _attribute(key: str, value: str | bool | None) -> str:
     name = key.rstrip("_").replace("_", "-")
-    return name if value is True else f'{name}="{escape(str(value))}"'
+    return name if value is True else f'{name}="{escape(printable(str(value)))}"'
 
 
 def joined(*children: Child) -> Html:
     """Several pieces as one."""
-    return Html("".join(child if isinstance(child, Html) else escape(child) for child in children if child))
+    return Html("".join(child if isinstance(child, Html) else escape(printable(child)) for child in children if child))
 
 
 def paragraph(*children: Child) -> Html:
