@@ -1,37 +1,19 @@
 """The publication's tables, to stand beside ours."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+from holdfast.report.published_settings import published_settings, setting_differences, target_differences
 
 Row = Mapping[str, Any]  # method, run where there are several, and numbers by the name of their column
 SWEEP = "best sweep"  # by task, the best return of several targets, where the publication has it
+NO_TARGETS: Mapping[str, float] = MappingProxyType({})
 SETTINGS = {"tau": "threshold", "alpha": "alpha"}  # as the publication calls them: as a run's config does
 LIKE = {"atari5": {"protocol": ("paper",), "data": (None, "expert-10", "minari"), "transitions": (None,)}}
-REPLAY = {"tsn-replaykl:routing.threshold": 0.25}
-CONDITIONS: Mapping[str, Mapping[str, Any]] = {  # under which the published runs were made, as a plan would say it
-    "atari5": {
-        "protocol.name": "paper",
-        "data": "minari",
-        "transitions": None,
-        "fit.steps": 20_000,
-        "fit.learning_rate": 3e-4,
-        "fit.schedule": "constant",
-        "fit.return_scale": 1556.0,
-    },
-    "panda3": {
-        "protocol.episodes": 20,
-        "data": "TQC with hindsight replay",
-        "transitions": 1_000_000,
-        "fit.steps": 1_000_000,
-    },
-}
-CHOSEN: Mapping[str, Mapping[str, Any]] = {  # settings of the published learners that runs here may have otherwise
-    "atari5": {"ewc:strength": 50.0, "si:strength": 1.0, **REPLAY, "subnets.outside": "frozen"},
-    "panda3": {"ewc:strength": 50.0, "si:strength": 0.5, **REPLAY, "subnets.outside": "shared"},  # which is the leak
-}
 
 
 @cache
@@ -97,33 +79,23 @@ def published(plan: Mapping[str, Any]) -> Row | None:
     """The row that a run compares with; none where its data, protocol, tasks, threshold or strength are others."""
     suite, ran = plan["suite"], {**plan, "protocol": plan.get("protocol", {}).get("name")}
     alike = all(ran.get(name) in values for name, values in LIKE.get(suite, {}).items())
-    config, strength = plan.get("config", {}), CHOSEN.get(suite, {}).get(f"{plan['learner']}:strength")
+    config, strength = plan.get("config", {}), published_settings(suite, plan["learner"]).get("strength")
     if not alike or _other_order(suite, plan) or config.get("strength", strength) != strength:
         return None
     return matching(all_rows(suite), plan["learner"], config.get("routing", {}))
 
 
-def differences(suite: str, learner: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """In what runs with these flat settings differ from the published: in data, budget, protocol, or the learner."""
-    return tuple(_differences(suite, learner, settings))
-
-
-def _differences(suite: str, learner: str, settings: Mapping[str, Any]) -> Iterator[str]:
-    chosen = {name.removeprefix(f"{learner}:"): value for name, value in CHOSEN.get(suite, {}).items()}
-    own = {name: value for name, value in chosen.items() if name in settings}  # those of other learners are in none
-    for name, value in {**CONDITIONS.get(suite, {}), **own}.items():
-        if settings.get(name) != value:
-            yield f"{name} {_said(name, settings.get(name))} (published: {_said(name, value)})"
+def differences(
+    suite: str, learner: str, settings: Mapping[str, Any], targets: Mapping[str, float] = NO_TARGETS
+) -> tuple[str, ...]:
+    """Every way in which runs with these flat settings, and these target returns by task, differ from the published."""
+    known = tables().get(suite, {}).get("targets", {})
+    found = [*setting_differences(suite, learner, settings), *target_differences(known, targets)]
     if _other_order(suite, settings):
-        yield f"tasks {', '.join(settings['order'])} (published: {', '.join(tables()[suite]['order'])})"
+        found.append(f"tasks {', '.join(settings['order'])} (published: {', '.join(tables()[suite]['order'])})")
+    return tuple(found)
 
 
 def _other_order(suite: str, settings: Mapping[str, Any]) -> bool:
     known = tables().get(suite, {}).get("order")
     return known is not None and list(settings.get("order", known)) != known
-
-
-def _said(name: str, value: Any) -> str:
-    if value is None:
-        return "all" if name == "transitions" else "the suite's own"
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)

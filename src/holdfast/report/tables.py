@@ -24,6 +24,7 @@ from holdfast.report.published import (
 )
 from holdfast.report.shapes import fits
 from holdfast.report.tables_lines import (
+    MADE,
     SEEDS,
     TASK,
     Entry,
@@ -48,7 +49,7 @@ PLAYED = {  # what an expert's record has
     "returns": {str: [float]},
     "successes": {str: [bool]},
 }
-SUMMARY = ("NormAvg", "AvgGap", "IQM", "behind the expert", "AvgF", "copies", "MB", "episodes")
+SUMMARY = ("NormAvg", "AvgGap", "IQM", "behind the expert", "AvgF", "copies", "MB", "episodes", *MADE)
 DETAILS = (TASK, "target", "the data", "return", SWEEP, "when learned", "F")
 
 

@@ -17,6 +17,7 @@ from holdfast.report.summary import Estimate, Summary, fewest_to_most, summarise
 
 Value = str | Estimate
 SEEDS, TASK, DATA = "seeds", "task", "the data itself"
+MADE = {"budget": "budget", "protocol": "protocol.name"}  # columns that say how runs were made, and the settings
 MEASURES = ("copies", "NormAvg", "AvgGap", "AvgF")  # that the publication has
 
 
@@ -58,9 +59,15 @@ class Entry:
         """Of its complete runs, if there are any."""
         return summarise(self.group.matrices, self.expert) if self.group and self.group.matrices else None
 
+    @property
+    def made(self) -> dict[str, Value]:
+        """Budget and protocol of its runs, as far as they are recorded."""
+        settings = self.group.settings if self.group else {}
+        return {column: str(settings[name]) for column, name in MADE.items() if name in settings}
+
     def line(self, values: Mapping[str, Value], published: Mapping[str, float], **more: Any) -> Line:
         """With what all lines of an entry share."""
-        found = self.group
+        values, found = {**values, **self.made}, self.group
         differs = differing(found) if found and published else ()
         source = self.row["method"] if self.row and published else ""
         runs = tuple(result.name for result in found.results) if found else ()
@@ -69,7 +76,8 @@ class Entry:
 
 def differing(found: Group) -> tuple[str, ...]:
     """In what a group differs from the published runs of its learner."""
-    return differences(found.results[0].plan["suite"], found.learner, found.settings)
+    targets = dict(zip(found.matrices[0].tasks, found.matrices[0].targets, strict=True)) if found.matrices else {}
+    return differences(found.results[0].plan["suite"], found.learner, found.settings, targets)
 
 
 def run_lines(entry: Entry) -> list[Line]:
