@@ -228,7 +228,7 @@ def test_a_decision_is_told_with_its_nearest_task_and_its_threshold() -> None:
         "C joined copy 1 and starts from B: the nearest task, B, is 2 away, and 2.5 is allowed (near enough)."
     )
     opened = {**route, "threshold": 1.0, "copy": 2, "opened": True, "source": None, "reason": "too far"}
-    assert routes.why(opened) == "C opened copy 2: the nearest task, B, is 2 away, and 1 is allowed."
+    assert routes.why(opened) == "C opened copy 2: the nearest task, B, is 2 away, and 1 is allowed (too far)."
 
 
 def test_unbeaten_is_what_no_other_beats_in_return_bytes_and_forgetting() -> None:

@@ -90,7 +90,7 @@ def masked_with(scores: torch.Tensor, suite=None):
     fresh = Copy(
         learner.layout.join(dict(net.named_parameters())), torch.zeros(learner.layout.total, dtype=torch.bool), {}
     )
-    masked = begin(learner.config.subnets, net, learner.layout, fresh, [], None, 1, torch.Generator().manual_seed(0))
+    masked = begin(learner.config.subnets, net, learner.layout, fresh, generator=torch.Generator().manual_seed(0))
     masked.scores.data[: len(scores)] = scores
     return learner, masked
 
@@ -115,7 +115,8 @@ def three_tasks(config: SubnetConfig) -> tuple[Layout, list[Subnetwork], Masked]
     ]
     earlier = [Subnetwork(0, mask, 1, own, Normaliser.identity()) for mask, own in zip(masks, private, strict=True)]
     copy = Copy(layout.join(dict(net.named_parameters())), masks[0] | masks[1], {})
-    masked = begin(config, net, layout, copy, earlier, earlier[0], 1, torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    masked = begin(config, net, layout, copy, generator=generator, earlier=earlier, source=earlier[0])
     return layout, earlier, masked
 
 

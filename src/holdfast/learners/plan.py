@@ -11,7 +11,7 @@ from holdfast.learners.fitting import FitConfig
 from holdfast.nets.transformer import NetConfig
 from holdfast.suites.environments import Protocol
 
-LATER = {"config": {"fit": {"whole": True}}}  # settings that older records lack, as they were then
+LATER = {"config": {"fit": {"whole": True}, "subnets": {"tasks": None}}}  # settings that older records lack
 
 
 @dataclass(frozen=True)
@@ -56,5 +56,6 @@ class Plan:
 
 def completed(record: Mapping[str, Any], later: Mapping[str, Any] = LATER) -> dict[str, Any]:
     """A recorded plan with the settings that came after it."""
+    missing = {name: value for name, value in later.items() if not isinstance(value, dict)}
     inner = {name: completed(value, later[name]) for name, value in record.items() if isinstance(later.get(name), dict)}
-    return {**later, **record, **inner}
+    return {**missing, **record, **inner}

@@ -1,6 +1,6 @@
 """Sparse: every task gets a subnetwork of a model copy, chosen by affinity; what a task owns never moves again."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ from holdfast.routing.affinities import (
 )
 from holdfast.routing.route import Route, only_copy, route
 from holdfast.subnets.capacity import capacity
-from holdfast.subnets.claim import SubnetConfig, begin, claim
+from holdfast.subnets.claim import SubnetConfig, begin, check_room, claim, has_room
 from holdfast.subnets.copies import Copy, Subnetwork, effective, from_bits, to_bits
 from holdfast.subnets.layout import Layout
 from holdfast.suites.task import Suite, Task
@@ -64,8 +64,10 @@ class Sparse(Learner):
 
     def __init__(self, suite: Suite, plan: Plan, device: str = "cpu") -> None:
         super().__init__(suite, plan, device)
-        self.retains = self.config.subnets.outside != "shared"
-        self.layout = Layout.of(new_net(self.config.net, suite.interface, self.seed), self.config.subnets.exclude)
+        subnets = self.config.subnets
+        self.subnets = replace(subnets, tasks=subnets.tasks or len(suite.tasks))
+        self.retains = subnets.outside != "shared"
+        self.layout = Layout.of(new_net(self.config.net, suite.interface, self.seed), subnets.exclude)
         self.model_copies: list[Copy] = []
         self.subnetworks: dict[str, Subnetwork] = {}
         self.kept: dict[str, dict[str, Tensor]] = {}  # what routing keeps of every task
@@ -76,18 +78,17 @@ class Sparse(Learner):
         recorder.event("route", **decision.record())
         normaliser = task.interface.normaliser(task.dataset)
         masked = begin(
-            self.config.subnets,
+            self.subnets,
             self._fresh_net(decision.copy),
             self.layout,
             self._copy_for(decision),
-            list(self.inside(decision.copy).values()),
-            self.subnetworks[decision.source] if decision.source else None,
-            max(len(self.suite.tasks) - len(self.learned), 1),
-            torch_stream(self.seed, "scores", task.name),
+            generator=torch_stream(self.seed, "scores", task.name),
+            earlier=list(self.inside(decision.copy).values()),
+            source=self.subnetworks[decision.source] if decision.source else None,
         ).to(self.device)
         windows = windows_of(task.dataset, normaliser, task.interface.actions.active, self.config, self.device)
         fit(masked, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder)
-        claimed, subnetwork = claim(self.config.subnets, masked, decision.copy, normaliser)
+        claimed, subnetwork = claim(self.subnets, masked, decision.copy, normaliser)
         kept = self._keep(task, self._learned(task.name, claimed, subnetwork))
         # From here on nothing can fail: what fails before leaves the learner as it was.
         self.model_copies[decision.copy :] = [claimed, *self.model_copies[decision.copy + 1 :]]
@@ -98,10 +99,17 @@ class Sparse(Learner):
         """Where a task would go; changes nothing."""
         affinity = self.config.routing
         if affinity is None:
-            return only_copy(task.name, first=not self.learned)
+            decision = only_copy(task.name, first=not self.learned)
+            check_room(self.subnets, self.layout, self._copy_for(decision), len(self.learned))
+            return decision
         sources = [self._source(name) for name in self.learned]
         candidates, threshold = affinity.candidates(self._probe(task, affinity.memory), sources)
+        full = [index for index in range(self.copies) if not self._has_room(index)]
+        candidates = [replace(candidate, full=candidate.copy in full) for candidate in candidates]
         return route(task.name, candidates, threshold, self.copies, affinity.max_copies)
+
+    def _has_room(self, copy: int) -> bool:
+        return has_room(self.subnets, self.layout, self.model_copies[copy], len(self.inside(copy)))
 
     def _copy_for(self, decision: Route) -> Copy:
         if not decision.opened:

@@ -118,11 +118,16 @@ def routes_table(routes: Sequence[dict[str, Any]]) -> Table:
     for name in ("task", "copy", "source", "distances", "threshold", "because"):
         table.add_column(name)
     for route in routes:
-        distances = ", ".join(f"{found['task']} {found['distance']:.3g}" for found in route["candidates"])
+        distances = ", ".join(f"{found['task']} {_distance(found['distance'])}" for found in route["candidates"])
         threshold = "" if route["threshold"] is None else f"{route['threshold']:g}"
         copy = f"{route['copy']}{' (new)' if route['opened'] else ''}"
         table.add_row(route["task"], copy, route["source"] or "", distances, threshold, route["reason"])
     return table
+
+
+def _distance(value: float | None) -> str:
+    """A recorded distance; null is one that could not be computed, and so infinitely far."""
+    return "∞" if value is None else f"{value:.3g}"
 
 
 def certificate_line(certificates: Sequence[Certificate]) -> str:

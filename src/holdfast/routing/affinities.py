@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf, isfinite
 
 import torch
 from torch import Tensor
@@ -54,7 +56,7 @@ class Affinity(ABC):
     memory: int = 256
     """Observations kept of every task for routing."""
     max_copies: int | None = None
-    """The most copies there may be; then the nearest task's copy is taken, near or not."""
+    """The most copies there may be; then the nearest task's copy is taken, near or not, of those that are not full."""
 
     def __post_init__(self) -> None:
         if self.threshold != self.threshold:
@@ -80,10 +82,10 @@ class Affinity(ABC):
         """All learned tasks with their distances to the new one, and the threshold."""
         if not learned:
             return [], self.threshold
-        scores = self.parts(probe, learned)
+        scores = {name: finite_or_far(values) for name, values in self.parts(probe, learned).items()}
         parts = [dict(zip(scores, row, strict=True)) for row in zip(*scores.values(), strict=True)]
         distances, threshold = self.distances(parts)
-        rows = zip(learned, distances, parts, strict=True)
+        rows = zip(learned, finite_or_far(distances), parts, strict=True)
         return [Candidate(source.task, source.copy, far, part) for source, far, part in rows], threshold
 
 
@@ -123,7 +125,8 @@ class HybridAffinity(Affinity):
     """Both, mixed (section 3.4.3).
 
     Between several candidates each score is scaled to 0..1, so that the best of one score is at most 1 - alpha or
-    alpha away: with a threshold of at least min(alpha, 1 - alpha) no copy is ever opened after the second task.
+    alpha away: with a threshold of at least min(alpha, 1 - alpha) no copy is opened after the second task, unless
+    near copies are full.
     """
 
     alpha: float = 0.7
@@ -154,11 +157,12 @@ class HybridAffinity(Affinity):
 
     def distances(self, parts: Sequence[Mapping[str, float]]) -> tuple[list[float], float]:
         actions, latents = ([scores[name] for scores in parts] for name in ("action", "latent"))
+        rest = float(1 - Fraction(str(self.alpha)))  # of alpha as written: 1 - 0.7 is 0.3, in floats a little over it
         if len(parts) == 1:
             direct = self.alpha * actions[0] / self.action_threshold
-            return [direct + (1 - self.alpha) * latents[0] / self.latent_threshold], 1.0
+            return [direct + rest * latents[0] / self.latent_threshold], 1.0
         pairs = zip(spread(actions), spread(latents), strict=True)
-        return [self.alpha * action + (1 - self.alpha) * latent for action, latent in pairs], self.threshold
+        return [self.alpha * action + rest * latent for action, latent in pairs], self.threshold
 
 
 @dataclass(frozen=True)
@@ -202,16 +206,18 @@ def _of_some(probe: Probe, learned: Sequence[Learned], seen: Seen) -> Tensor:
 
 
 def action_distances(probe: Probe, learned: Sequence[Learned], batches: int, count: int) -> list[float]:
-    """Each learned policy's loss on the new task's windows, under the learned task's normaliser."""
+    """Each learned policy's loss on the new task's windows, under the learned task's normaliser: the mean over all
+    steps that are data, whatever batch they are in."""
     windows, rng = probe.windows(), numpy_stream(probe.seed, "action affinity")
     drawn = [windows.sample(count, rng) for _ in range(batches)]
+    steps = torch.stack([batch.valid.sum() for batch in drawn])  # (batches,)
 
     def loss(parameters: Mapping[str, Tensor], normaliser: Normaliser) -> Tensor:
         scaled = [replace(batch, observations=normaliser(batch.observations)) for batch in drawn]
         losses = [
             probe.net.head.loss(functional_call(probe.net, dict(parameters), (batch,)), batch) for batch in scaled
         ]
-        return torch.stack(losses).mean()
+        return (torch.stack(losses) * steps).sum() / steps.sum()
 
     return of_each(probe, learned, loss).tolist()
 
@@ -258,7 +264,13 @@ def _flat(observations: Tensor) -> Tensor:
     return observations.flatten(1).double() / scale
 
 
+def finite_or_far(scores: Sequence[float]) -> list[float]:
+    """The scores, with those that are no finite number as infinitely far: they must neither win nor hide another."""
+    return [score if isfinite(score) else inf for score in scores]
+
+
 def spread(scores: Sequence[float]) -> list[float]:
-    """The scores from 0 for the least to 1 for the greatest; all 0 where they are equal."""
-    low, high = min(scores), max(scores)
-    return [(score - low) / (high - low) if high > low else 0.0 for score in scores]
+    """The scores from 0 for the least to 1 for the greatest finite one; all 0 where they are equal."""
+    finite = [score for score in scores if isfinite(score)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    return [(score - low) / ((high - low) or 1.0) for score in scores]

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
+
+from holdfast.errors import Mistake
 
 
 @dataclass(frozen=True)
@@ -11,8 +14,18 @@ class Candidate:
 
     task: str
     copy: int
-    distance: float
+    distance: float  # infinite where it could not be computed
     parts: Mapping[str, float]  # the scores that the distance is made of, by name
+    full: bool = False  # whether its copy has no room for another task
+
+    def record(self) -> dict[str, Any]:
+        """The candidate as plain data; null stands for infinitely far, for which JSON has no number."""
+        parts = {name: _finite(score) for name, score in self.parts.items()}
+        return {**asdict(self), "distance": _finite(self.distance), "parts": parts}
+
+
+def _finite(distance: float) -> float | None:
+    return distance if isfinite(distance) else None
 
 
 @dataclass(frozen=True)
@@ -29,22 +42,35 @@ class Route:
 
     def record(self) -> dict[str, Any]:
         """The route as plain data."""
-        return asdict(self)
+        return {**asdict(self), "candidates": [candidate.record() for candidate in self.candidates]}
 
 
 def route(
     task: str, candidates: Sequence[Candidate], threshold: float, copies: int, max_copies: int | None = None
 ) -> Route:
-    """The nearest candidate's copy if it is near enough, or if no other copy may be opened; otherwise a new copy."""
+    """The copy of the nearest candidate that is not full, if it is near enough or no other copy may be opened;
+    otherwise a new copy."""
     evidence = tuple(candidates)
     if not candidates:
         return Route(task, evidence, threshold, None, 0, True, "first task")
-    nearest = min(candidates, key=lambda candidate: candidate.distance)
-    if nearest.distance <= threshold:
-        return Route(task, evidence, threshold, nearest.task, nearest.copy, False, "near enough")
-    if max_copies is not None and copies >= max_copies:
-        return Route(task, evidence, threshold, nearest.task, nearest.copy, False, "too far, but no copy is left")
-    return Route(task, evidence, threshold, None, copies, True, "too far")
+    nearest = min(candidates, key=_distance)
+    source = min((candidate for candidate in candidates if not candidate.full), key=_distance, default=None)
+    if source is not None and source.distance <= threshold:
+        reason = "near enough" if source is nearest else "near enough, and the nearest copy is full"
+        return Route(task, evidence, threshold, source.task, source.copy, False, reason)
+    if max_copies is None or copies < max_copies:
+        reason = "nearest copy is full" if nearest.distance <= threshold else "too far"
+        return Route(task, evidence, threshold, None, copies, True, reason)
+    if source is None:
+        raise Mistake(
+            f"there is no room for {task}: all copies are full, and routing.max_copies allows {max_copies}; "
+            "raise it, lower subnets.keep or allow reuse with the schedule constant"
+        )
+    return Route(task, evidence, threshold, source.task, source.copy, False, "too far, but no copy is left")
+
+
+def _distance(candidate: Candidate) -> float:
+    return candidate.distance
 
 
 def only_copy(task: str, first: bool) -> Route:

@@ -18,6 +18,8 @@ from holdfast.subnets.masked import Masked
 from holdfast.subnets.quantise import quantise
 from holdfast.subnets.selection import entries
 
+FEW = 3  # tensors that a sentence names
+
 
 @dataclass(frozen=True)
 class SubnetConfig:
@@ -26,8 +28,11 @@ class SubnetConfig:
     keep: float = 0.33
     """Share of the feasible entries that a task selects in every tensor (rho)."""
     schedule: Literal["constant", "equal_remaining"] = "constant"
-    """Constant: `keep` for every task. equal_remaining: what is free, in equal shares for the tasks still to come
-    (equal in fact where nothing is reused and all tasks are in one copy)."""
+    """Constant: `keep` for every task. equal_remaining: a copy's free entries in equal shares for the `tasks` that it
+    is meant for, less those it already holds (the shares are equal in fact where nothing is reused)."""
+    tasks: int | None = None
+    """Tasks that one copy is meant for: equal_remaining shares its entries among them, and a learner with one copy
+    refuses to begin where one of them would find none. By default as many as the suite has."""
     reuse: bool = True
     """Whether a task may select entries that earlier tasks own (they stay frozen)."""
     exclude: tuple[str, ...] = ("timestep",)
@@ -35,7 +40,8 @@ class SubnetConfig:
     outside: Outside = "private"
     """Parameters without masks: each task has its own, or frozen after a copy's first task, or shared (this leaks)."""
     warm_start: float = 2.0
-    """Scores start at this times the source's mask (lambda); 0 draws them anew even where there is a source."""
+    """Scores start at this times the source's mask (lambda); 0 draws them anew even where there is a source. Without
+    reuse a task may select nothing of the source's mask, so that its scores start as `noise` alone."""
     noise: float = 0.02
     """Standard deviation of the noise added to warm-started scores."""
     quantise_bits: int = 0
@@ -44,21 +50,54 @@ class SubnetConfig:
     def __post_init__(self) -> None:
         if not 0 < self.keep <= 1:
             raise Mistake(f"subnets.keep must be over 0 and at most 1, got {self.keep}")
+        if self.tasks is not None and self.tasks < 1:
+            raise Mistake(f"subnets.tasks must be at least 1, got {self.tasks}")
         if self.warm_start < 0 or self.noise < 0:
             raise Mistake("subnets.warm_start and subnets.noise must be at least 0")
         if not 0 <= self.quantise_bits <= 8:
             raise Mistake(f"subnets.quantise_bits must lie in 0..8, got {self.quantise_bits}")
 
 
-def selected_counts(config: SubnetConfig, layout: Layout, occupied: Tensor, feasible: Tensor, left: int) -> list[int]:
-    """How many entries of each tensor a task selects when `left` tasks, itself included, are still to come."""
-    counts = []
-    for taken, possible in layout.pieces(occupied, feasible):
-        if config.schedule == "constant":
-            counts.append(entries(config.keep, int(possible.sum())))
-        else:
-            counts.append(min(entries(Fraction(1, left), int((~taken).sum())), int(possible.sum())))
-    return counts
+def free_entries(layout: Layout, copy: Copy) -> list[int]:
+    """How many entries of each tensor nobody owns."""
+    return [int((~occupied).sum()) for (occupied,) in layout.pieces(copy.occupied)]
+
+
+def shares(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> list[int]:
+    """How many entries of each tensor there are for the next task of a copy that holds `held` tasks."""
+    if config.schedule == "equal_remaining":
+        left = max((config.tasks or 1) - held, 1)  # tasks still to come, the next one included
+        return [entries(Fraction(1, left), count) for count in free]
+    return [entries(config.keep, count) for count in (layout.sizes if config.reuse else free)]
+
+
+def has_room(config: SubnetConfig, layout: Layout, copy: Copy, held: int) -> bool:
+    """Whether the next task of a copy that holds `held` tasks can select something in every tensor."""
+    return 0 not in shares(config, layout, free_entries(layout, copy), held)
+
+
+def selected_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> list[int]:
+    """The shares of the next task, which selects all of them; raises if it would select nothing in some tensor."""
+    counts = shares(config, layout, free, held)
+    if 0 not in counts:
+        return counts
+    starved = [name for name, count in zip(layout.names, counts, strict=True) if count == 0]
+    more = f" and {len(starved) - FEW} more" if len(starved) > FEW else ""
+    raise Mistake(
+        f"task {held + 1} in one copy would select nothing in {len(starved)} of {len(counts)} tensors "
+        f"({', '.join(starved[:FEW])}{more}): lower subnets.keep, allow reuse with the schedule constant, "
+        "or leave these modules without masks (subnets.exclude)"
+    )
+
+
+def check_room(config: SubnetConfig, layout: Layout, copy: Copy, held: int) -> None:
+    """Raises unless all tasks that a copy is meant for, as far as can be foreseen, select something in every tensor."""
+    free = free_entries(layout, copy)
+    # Without reuse a task claims all that it selects, so what is left for the tasks after it is known.
+    last = held + 1 if config.reuse else max(config.tasks or 1, held + 1)
+    for place in range(held, last):
+        counts = selected_counts(config, layout, free, place)
+        free = [before - count for before, count in zip(free, counts, strict=True)]
 
 
 def draw_scores(layout: Layout, generator: torch.Generator) -> Tensor:
@@ -75,15 +114,14 @@ def begin(
     net: DecisionTransformer,
     layout: Layout,
     copy: Copy,
-    earlier: Sequence[Subnetwork],
-    source: Subnetwork | None,
-    left: int,
+    *,
     generator: torch.Generator,
+    earlier: Sequence[Subnetwork] = (),
+    source: Subnetwork | None = None,
 ) -> Masked:
     """The network that a new task trains in a copy which holds the subnetworks `earlier`, starting from `source`."""
+    counts = selected_counts(config, layout, free_entries(layout, copy), len(earlier))
     feasible = torch.ones_like(copy.occupied) if config.reuse else ~copy.occupied
-    if not feasible.any():
-        raise Mistake("no free weight is left in this copy: allow reuse, lower subnets.keep or use equal_remaining")
     if source is not None and config.warm_start > 0:
         noise = torch.empty(layout.total).normal_(0, config.noise, generator=generator)
         scores = config.warm_start * source.mask + noise
@@ -96,7 +134,7 @@ def begin(
         weights=copy.weights,
         occupied=copy.occupied,
         feasible=feasible,
-        counts=selected_counts(config, layout, copy.occupied, feasible, left),
+        counts=counts,
         scores=scores,
         outside=(start.private if start else {}) or copy.outside or layout.outside(dict(net.named_parameters())),
         train_outside=not (config.outside == "frozen" and earlier),

@@ -1,6 +1,7 @@
 """Where each task went, and how far it was from the tasks that it might have joined."""
 
 from collections.abc import Mapping, Sequence
+from math import inf, isfinite, isinf
 from typing import Any
 
 import numpy as np
@@ -51,25 +52,30 @@ def why(route: Route) -> str:
     if not route["candidates"]:
         began = f"opened copy {copy}" if route["opened"] else f"went into copy {copy}"
         return f"{task} {began}: {route['reason']}."
-    nearest = min(route["candidates"], key=lambda candidate: candidate["distance"])
-    measured = f"the nearest task, {nearest['task']}, is {far(nearest['distance'])} away"
-    allowed = f"{far(route['threshold'])} is allowed"
-    if route["opened"]:
-        return f"{task} opened copy {copy}: {measured}, and {allowed}."
-    return (
-        f"{task} joined copy {copy} and starts from {route['source']}: {measured}, and {allowed} ({route['reason']})."
-    )
+    nearest = min(route["candidates"], key=_distance)
+    measured = f"the nearest task, {nearest['task']}, is {far(_distance(nearest))} away"
+    allowed = f"{far(route['threshold'])} is allowed ({route['reason']})"
+    began = f"opened copy {copy}" if route["opened"] else f"joined copy {copy} and starts from {route['source']}"
+    return f"{task} {began}: {measured}, and {allowed}."
 
 
-def far(distance: float | None) -> str:
+def far(distance: float) -> str:
     """A distance in as many digits as matter."""
-    return "" if distance is None else f"{distance:,.3g}" if abs(distance) < 1000 else f"{distance:,.0f}"
+    if isinf(distance):
+        return "∞"
+    return f"{distance:,.3g}" if abs(distance) < 1000 else f"{distance:,.0f}"
+
+
+def _distance(candidate: Mapping[str, Any]) -> float:
+    """How far a recorded candidate was; null is a distance that could not be computed, and so infinitely far."""
+    return inf if candidate["distance"] is None else candidate["distance"]
 
 
 def _row(route: Route) -> list[str]:
-    distances = ", ".join(f"{candidate['task']} {far(candidate['distance'])}" for candidate in route["candidates"])
+    distances = ", ".join(f"{candidate['task']} {far(_distance(candidate))}" for candidate in route["candidates"])
+    threshold = "" if route["threshold"] is None else far(route["threshold"])
     copy = f"{route['copy']}{' (new)' if route['opened'] else ''}"
-    return [route["task"], copy, route["source"] or "", distances, far(route["threshold"]), route["reason"]]
+    return [route["task"], copy, route["source"] or "", distances, threshold, route["reason"]]
 
 
 def _lanes(axes: Axes, found: Study, routes: Sequence[Route], lanes: int) -> None:
@@ -95,18 +101,19 @@ def _lanes(axes: Axes, found: Study, routes: Sequence[Route], lanes: int) -> Non
 
 def _distances(axes: Axes, found: Study, routes: Sequence[Route]) -> None:
     """For each decision, how far every candidate was; the bar is what would have been near enough."""
-    far_away = [candidate["distance"] for route in routes for candidate in route["candidates"]]
+    measured = [[candidate for candidate in route["candidates"] if isfinite(_distance(candidate))] for route in routes]
+    far_away = [candidate["distance"] for candidates in measured for candidate in candidates]
     limits = [route["threshold"] for route in routes]
     least = min(far_away + limits)
     if least > 0:
         axes.set_xscale("log")
         decades(axes.xaxis, fine=max(far_away + limits) < 100 * least)
     low = least / 2.5 if least > 0 else least - 0.1 * (max(far_away + limits) - least)
-    for place, route in enumerate(routes):
+    for place, (route, candidates) in enumerate(zip(routes, measured, strict=True)):
         axes.barh(place, route["threshold"] - low, left=low, height=0.62, color=FAINT, lw=0, zorder=0)
         axes.plot([route["threshold"]] * 2, [place - 0.36, place + 0.36], color=SOFT, lw=1.2)
-        nearest = min(candidate["distance"] for candidate in route["candidates"])
-        for candidate in route["candidates"]:
+        nearest = min((candidate["distance"] for candidate in candidates), default=None)
+        for candidate in candidates:
             colour, marker = colour_of(found.tasks, candidate["task"]), marker_of(found.tasks, candidate["task"])
             inside = colour if candidate["distance"] == nearest else PAPER
             axes.plot(candidate["distance"], place, marker, ms=6, mec=colour, mfc=inside, mew=1.2, ls="", zorder=3)
