@@ -2,16 +2,19 @@
 
 from fractions import Fraction
 from math import ceil, inf, nan
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from holdfast.data.randomness import numpy_stream
 from holdfast.learners.learner import windows_of
 from holdfast.learners.sparse import TaskProbe
+from holdfast.report.figures import routes
 from holdfast.report.figures.routes import why
 from holdfast.report.terminal import routes_table
 from holdfast.routing.affinities import HybridAffinity, LatentAffinity, finite_or_far, spread
@@ -133,6 +136,16 @@ def test_a_distance_that_could_not_be_computed_is_shown_as_infinite():
     near = {**far, "task": "C", "distance": 2.0}
     assert "nearest task, C, is 2 away" in why({**told, "candidates": [far, near]})
     assert list(routes_table([told]).columns[3].cells) == ["A ∞"]
+
+
+@pytest.mark.parametrize("known", [[], [2.0, 3.0]])
+def test_a_distance_that_could_not_be_computed_is_left_out_of_the_figure(known):
+    distances = [None, *known]
+    candidates = [{"task": f"T{place}", "copy": 0, "distance": far} for place, far in enumerate(distances)]
+    axes = Figure().subplots()
+    tasks = [candidate["task"] for candidate in candidates]
+    routes._distances(axes, SimpleNamespace(tasks=tasks), [{"task": "New", "candidates": candidates, "threshold": 2.5}])
+    assert [line.get_xdata()[0] for line in axes.get_lines()] == [2.5, *known]
 
 
 @settings(max_examples=100, deadline=None)
