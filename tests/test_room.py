@@ -1,20 +1,16 @@
 """A task selects something in every tensor or is refused beforehand, and a full copy is passed over."""
 
-import json
-from dataclasses import asdict
-
 import pytest
 import torch
 
 from holdfast.cli import main
 from holdfast.errors import Mistake
-from holdfast.learners.configure import read_plan
 from holdfast.routing.route import Candidate, route
 from holdfast.runs.folder import RunFolder
 from holdfast.subnets.claim import SubnetConfig, begin, check_room, has_room
 from holdfast.subnets.copies import Copy
 from holdfast.subnets.layout import Layout
-from tests.tiny import ALL, tiny_learner, tiny_plan, tiny_suite
+from tests.tiny import tiny_learner, tiny_suite
 
 SMOKE = ("run", "--suite", "toy", "--budget", "smoke", "--transitions", "200", "--fit.steps", "2", "--no-tensorboard")
 LAYOUT = Layout(("a.weight", "a.bias", "b.weight", "b.bias"), ((2, 5), (2,), (3, 4), (3,)))
@@ -164,12 +160,3 @@ def test_equal_remaining_shares_among_as_many_tasks_as_are_said():
     assert counts == [-(-size // 6) for size in learner.layout.sizes]
     with pytest.raises(Mistake, match=r"subnets.tasks must be at least 1, got 0"):
         SubnetConfig(tasks=0)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_plan_that_was_recorded_without_the_number_of_tasks_is_read(name):
-    suite = tiny_suite()
-    plan = tiny_plan(suite, name)
-    record = json.loads(json.dumps(asdict(plan)))
-    record["config"].get("subnets", {}).pop("tasks", None)
-    assert read_plan(record, suite) == plan
