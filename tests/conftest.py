@@ -1,6 +1,11 @@
-"""Tests run on tiny networks, which one thread trains fastest, and without a GPU its kernels are interpreted."""
+"""What tests share: one thread, interpreted kernels where there is no GPU, and a browser for pages."""
 
 import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +13,59 @@ import torch
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
+BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome", "chrome")
+QUIETLY = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@dataclass
+class Watched:
+    """A page in a browser, and all that it said, asked for or tried."""
+
+    view: Any
+    told: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def open(self, place: Path | str) -> "Watched":
+        self.view.on("console", lambda message: self.told.append(message.text))
+        self.view.on("pageerror", lambda problem: self.told.append(str(problem)))
+        self.view.on("dialog", lambda dialog: self.told.append(dialog.message))
+        self.view.on("request", lambda request: self.asked.append(request.url))
+        self.view.goto(place.as_uri() if isinstance(place, Path) else place)
+        return self
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A real browser; where there is none the test is skipped, unless one is required."""
+    required = os.environ.get("HOLDFAST_BROWSER") == "required"
+    binary = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if binary is None and not required:
+        pytest.skip(
+            "there is no Chromium here: apt-get install chromium-headless-shell, or set HOLDFAST_BROWSER=required"
+        )
+    assert binary, f"HOLDFAST_BROWSER=required, but there is none of {', '.join(BROWSERS)}"
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=binary, args=list(QUIETLY))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def watch(chromium: Any) -> Iterator[Any]:
+    """Opens pages in new windows, which are closed in the end."""
+    contexts = []
+
+    def opened(place: Path | str, **settings: Any) -> Watched:
+        contexts.append(chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings}))
+        return Watched(contexts[-1].new_page()).open(place)
+
+    yield opened
+    for context in contexts:
+        context.close()

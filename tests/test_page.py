@@ -1,11 +1,9 @@
 """The page tells what the runs say, in one file, to everyone, and nothing in it can be made to act."""
 
 import json
-import os
 import re
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from html.parser import HTMLParser
 from io import BytesIO
 from itertools import pairwise
@@ -40,8 +38,6 @@ from tests.tiny import QUIET, tiny_learner, tiny_suite
 
 KEPT = Path(__file__).parent.parent / "results" / "atari5" / "noop"
 HOSTILE = "<script>window.hit=1</script>\"'><img src=x onerror=window.hit=1>&amp;$x$"
-BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome", "chrome")
-QUIETLY = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 
 
 @pytest.fixture(scope="module")
@@ -497,55 +493,6 @@ def test_structure_is_there_for_who_does_not_see_the_page(page: Path) -> None:
 
 
 # In a browser
-
-
-@dataclass
-class Watched:
-    """A page in a browser, and all that it said, asked for or tried."""
-
-    view: Any
-    told: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
-
-    def open(self, path: Path) -> "Watched":
-        self.view.on("console", lambda message: self.told.append(message.text))
-        self.view.on("pageerror", lambda problem: self.told.append(str(problem)))
-        self.view.on("dialog", lambda dialog: self.told.append(dialog.message))
-        self.view.on("request", lambda request: self.asked.append(request.url))
-        self.view.goto(path.as_uri())
-        return self
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A real browser; where there is none the test is skipped, unless one is required."""
-    required = os.environ.get("HOLDFAST_BROWSER") == "required"
-    binary = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if binary is None and not required:
-        pytest.skip(
-            "there is no Chromium here: apt-get install chromium-headless-shell, or set HOLDFAST_BROWSER=required"
-        )
-    assert binary, f"HOLDFAST_BROWSER=required, but there is none of {', '.join(BROWSERS)}"
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=binary, args=list(QUIETLY))
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def watch(chromium: Any) -> Iterator[Any]:
-    """Opens pages in new windows, which are closed in the end."""
-    contexts = []
-
-    def opened(path: Path, **settings: Any) -> Watched:
-        contexts.append(chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings}))
-        return Watched(contexts[-1].new_page()).open(path)
-
-    yield opened
-    for context in contexts:
-        context.close()
 
 
 def test_every_figure_is_drawn_without_a_word_on_the_console_or_the_network(page: Path, watch: Any) -> None:
