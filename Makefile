@@ -3,14 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup run test browser check fix bench clean
+.PHONY: setup run test browser docs check fix bench clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tensorboard,atari,panda,tune,ray,report,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tensorboard,atari,panda,tune,ray,report,docs,dev]'
 	touch $(READY)
 
 run: $(READY)
@@ -26,17 +26,21 @@ browser:
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium-headless-shell fonts-dejavu-core; } > /dev/null || \
 	echo "no Chromium here, and it cannot be installed: the tests of the page in a browser will be skipped"
 
+# The documentation as a site, which opens from site/index.html.
+docs: $(READY)
+	$(BIN)/mkdocs build --strict
+
 check: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks docs/hooks.py
+	$(BIN)/ruff check src tests benchmarks docs/hooks.py
 	$(BIN)/mypy
 
 fix: $(READY)
-	$(BIN)/ruff check --fix src tests benchmarks
-	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks docs/hooks.py
+	$(BIN)/ruff format src tests benchmarks docs/hooks.py
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.bench
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache
