@@ -131,7 +131,7 @@ def distances(value: Any) -> Damage:
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        *(("routes.json", damage) for damage in (without_first, gap, far, nowhere, distances(float("nan")))),
+        *(("routes.json", damage) for damage in (without_first, gap, far, nowhere, distances("far"))),
         *((name, lambda _: [{}]) for name in ("routes.json", "certificates.json")),
         *((name, lambda _: 3) for name in ("routes.json", "losses.json", "certificates.json")),
         ("losses.json", lambda _: {"NorthEast": 1}),
@@ -152,6 +152,18 @@ def test_a_run_with_a_damaged_record_is_left_out_of_the_page_and_named(
     assert not (tmp_path / "none.html").exists()
     with pytest.raises(Mistake):
         study([copied])
+
+
+def test_a_distance_that_could_not_be_computed_is_no_damage(copied: Path, tmp_path: Path) -> None:
+    def put(record: list[Any]) -> list[Any]:
+        for route in record:
+            for candidate in route["candidates"]:
+                candidate["distance"] = None
+        return record
+
+    change(copied / "affinity-l" / "routes.json", put)
+    report([copied], tmp_path / "page.html", videos=False)
+    assert "∞" in Outline(tmp_path / "page.html").text
 
 
 def test_records_that_are_not_there_are_not_shown(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from holdfast.subnets.copies import from_bits
 Curve = Sequence[tuple[int, float]]  # steps, and the loss there
 ROUTE = {
     "task": str,
-    "candidates": [{"task": str, "distance": float}],
+    "candidates": [{"task": str, "distance": (None, float)}],  # null where it could not be computed
     "threshold": (None, float),
     "source": (None, str),
     "copy": int,
