@@ -2,14 +2,16 @@
 
 import errno
 import json
-import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial, wraps
 from importlib import import_module
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +35,9 @@ from holdfast.runs.memo import DiskMemo
 from holdfast.runs.recorder import FolderRecorder
 from holdfast.runs.run import run
 from holdfast.suites.atari import FIVE
+from holdfast.suites.processes import forkserver
 from tests.test_mistakes import command as mistake
-from tests.tiny import ALL, QUIET, SPARSE, contents, tiny_learner, tiny_suite
+from tests.tiny import ALL, PATIENCE, QUIET, SPARSE, contents, tiny_learner, tiny_suite
 
 fitting, toy = (import_module(f"holdfast.{name}") for name in ("learners.fit", "suites.toy"))  # not the functions
 
@@ -404,24 +407,29 @@ def test_sharing_and_shape_count():
     assert content(0.0) != content(-0.0)
 
 
-def _train_slowly(folder: Path, number: int) -> None:
+def _train_while_another_waits(folder: Path, number: int, both_ask: Barrier) -> None:
     torch.set_num_threads(1)
-    train = fitting.train
+    train, entry = fitting.train, DiskMemo.entry
+
+    def ask(self: DiskMemo, key: Any) -> Any:
+        both_ask.wait(PATIENCE)
+        return entry(self, key)
 
     def slow(*words: Any) -> list[float]:
-        (folder / f"trained-{number}-{time.time_ns()}").touch()
-        time.sleep(0.5)
+        (folder / f"trained-{number}").touch()
+        time.sleep(0.5)  # so that the other one is at the lock; the law holds also if it is not there yet
         return train(*words)
 
-    fitting.train = slow
+    fitting.train, DiskMemo.entry = slow, ask  # type: ignore[method-assign]
     found = tiny_suite(tasks=1)
-    options = replace(QUIET, memo=folder / "memo")
+    options = replace(QUIET, memo=folder / "memo", evaluate=False)  # evaluations ask the memo as well
     run(found, tiny_learner("naive", found), folder / f"run-{number}", options)
 
 
 def test_two_that_want_the_same_fit_at_once_train_it_once(tmp_path):
-    context = multiprocessing.get_context("forkserver")
-    processes = [context.Process(target=_train_slowly, args=(tmp_path, number)) for number in range(2)]
+    context = forkserver()
+    target, both_ask = _train_while_another_waits, context.Barrier(2)
+    processes = [context.Process(target=target, args=(tmp_path, number, both_ask)) for number in range(2)]
     for process in processes:
         process.start()
     for process in processes:
@@ -431,18 +439,18 @@ def test_two_that_want_the_same_fit_at_once_train_it_once(tmp_path):
     assert contents(tmp_path / "run-0") == contents(tmp_path / "run-1")
 
 
-def _hold(path: Path) -> None:
+def _hold(path: Path, held: Connection) -> None:
     with locked(path):
-        path.with_suffix(".held").touch()
-        time.sleep(60)
+        held.send(True)
+        signal.pause()
 
 
 def test_a_lock_goes_with_the_process_that_held_it(tmp_path):
-    context = multiprocessing.get_context("forkserver")
-    process = context.Process(target=_hold, args=(tmp_path / "a.lock",))
+    context = forkserver()
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_hold, args=(tmp_path / "a.lock", there))
     process.start()
-    while not (tmp_path / "a.held").exists():
-        time.sleep(0.01)
+    assert here.recv()
     process.kill()
     with locked(tmp_path / "a.lock"):
         pass

@@ -28,7 +28,7 @@ from holdfast.suites.environments import InTurn
 from holdfast.suites.panda import ARMS, load, make, make_shared, plain, shared, to_dataset
 from holdfast.suites.processes import forkserver, processes
 from holdfast.suites.workers import Workers, _serve
-from tests.tiny import QUIET, contents, tiny_learner
+from tests.tiny import PATIENCE, QUIET, contents, tiny_learner
 
 PUSH = ARMS["PandaPush"]
 SIZE = 300
@@ -224,26 +224,30 @@ def test_a_build_killed_while_it_writes_leaves_the_dataset_as_it_was(push, step)
     assert not (store.folder("") / ".building").exists()
 
 
-def alive(group):
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+BUILD = """
+from holdfast.cli import main
+from holdfast.experts import demonstrate
+
+def record_and_say(arm, transitions, report, pool, record=demonstrate.record):
+    def say(*words):
+        print("recording", flush=True)
+        report(*words)
+    return record(arm, transitions, say, pool)
+
+demonstrate.record = record_and_say
+if __name__ == "__main__":
+    main(["data", "build", "panda3"])
+"""
 
 
 def test_the_processes_of_a_killed_build_end_with_it(tmp_path):
-    code = "from holdfast.cli import main\nif __name__ == '__main__': main(['data', 'build', 'panda3'])"
-    (tmp_path / "build.py").write_text(code)
+    (tmp_path / "build.py").write_text(BUILD)
     environment = {**os.environ, "MINARI_DATASETS_PATH": str(tmp_path / "minari")}
-    process = subprocess.Popen([sys.executable, tmp_path / "build.py"], env=environment, start_new_session=True)
-    time.sleep(8)  # it is recording now, or still about to
+    process = subprocess.Popen([sys.executable, tmp_path / "build.py"], env=environment, stdout=subprocess.PIPE)
+    while process.stdout.readline() != b"recording\n":
+        assert process.poll() is None
     process.kill()
-    process.wait()
-    deadline = time.monotonic() + 20
-    while alive(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not alive(process.pid)
+    process.communicate(timeout=PATIENCE)  # ends with the last process that has the pipe, as all that it started have
     assert not list((tmp_path / "minari").rglob("metadata.json"))
 
 

@@ -1,26 +1,29 @@
 """Same seed, same bits; killed anywhere and resumed, the same bits as uninterrupted."""
 
+import itertools
 import json
-import multiprocessing
 import os
 import random
 import signal
-import time
+import sys
+import traceback
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from holdfast.errors import Mistake
 from holdfast.learners import learner_for
+from holdfast.learners.descent import Descent
 from holdfast.report.groups import group, read
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.recorder import FolderRecorder
 from holdfast.runs.run import reopen, run
+from holdfast.suites.processes import forkserver
 from tests.tiny import ALL, QUIET, contents, tiny_learner, tiny_plan, tiny_suite
 
 OFTEN = Options(tensorboard=False, save_every=0.0)
@@ -119,40 +122,54 @@ def test_interrupted_at_one_write_after_another_and_resumed_gives_the_same_bits(
     assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
 
 
-def _run_in_process(name: str, path: Path, ready: Connection) -> None:
+CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir"}  # as Python's audit calls what changes files
+
+
+def _run_until(event: int, name: str, path: Path) -> None:
+    """Runs, and kills its own process before the so-manieth change of a file, flush or training step."""
+    events, fsync, step = itertools.count(1), os.fsync, Descent.step
+
+    def count(*_: Any) -> None:
+        if next(events) == event:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def count_changes(kind: str, details: tuple) -> None:
+        writes = kind == "open" and isinstance(details[2], int) and details[2] & (os.O_WRONLY | os.O_RDWR)
+        if writes or kind in CHANGES:
+            count()
+
+    sys.addaudithook(count_changes)
+    os.fsync = lambda file: (count(), fsync(file))[1]
+    Descent.step = lambda *words: (count(), step(*words))[1]  # type: ignore[method-assign, assignment]
+    run_tiny(name, path, OFTEN)
+
+
+def _exit_codes(name: str, path: Path) -> list[int]:
+    """Of a run that is killed at an event, started again and killed at another, until it ends by itself."""
     torch.set_num_threads(1)
-    run_tiny(name, path.parent / f"warm-up-{os.getpid()}")  # so that kills do not all fall into loading libraries
-    ready.send(True)
-    run_tiny(name, path, OFTEN, fit__steps=120, protocol__episodes=10)
+    torch.optim.AdamW([torch.zeros(1)])  # the first one loads much: once, and not in every fork
+    rng, codes = random.Random(name), []
+    while codes[-1:] != [0] and len(codes) < 100:
+        event, child = rng.randint(1, 60), os.fork()  # safe, since this process has one thread
+        if not child:
+            try:
+                _run_until(event, name, path)
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    return codes
 
 
-@pytest.mark.parametrize("name", ["affinity-l", "si", "cumulative"])
-def test_a_process_killed_at_random_moments_and_started_again_gives_the_same_bits(name, tmp_path):
-    context = multiprocessing.get_context("forkserver")
-
-    def start(path: Path) -> BaseProcess:
-        here, there = context.Pipe(duplex=False)
-        process = context.Process(target=_run_in_process, args=(name, path, there))
-        process.start()
-        assert here.recv()
-        return process
-
-    whole = start(tmp_path / "whole")
-    began = time.monotonic()
-    whole.join()
-    assert whole.exitcode == 0
-    duration, rng, kills = time.monotonic() - began, random.Random(0), 0
-    while True:
-        process = start(tmp_path / "killed")
-        process.join(rng.uniform(0.1, 0.4) * duration)
-        if process.exitcode is not None:
-            break
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        kills += 1
-        assert kills < 50
-    assert process.exitcode == 0
-    assert kills >= 1  # the first run may have been slow because the machine was busy
+@pytest.mark.parametrize("name", ALL)
+def test_a_process_killed_at_one_event_after_another_and_started_again_gives_the_same_bits(name, tmp_path):
+    run_tiny(name, tmp_path / "whole")
+    with ProcessPoolExecutor(1, forkserver()) as pool:
+        *killed, ended = pool.submit(_exit_codes, name, tmp_path / "killed").result()
+    assert ended == 0
+    assert set(killed) == {-signal.SIGKILL}
+    assert len(killed) >= 5
     assert contents(tmp_path / "whole") == contents(tmp_path / "killed")
     assert not list((tmp_path / "killed").rglob("*.part"))
 

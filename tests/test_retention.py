@@ -10,7 +10,7 @@ from holdfast.learners.sparse import Sparse
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import run
 from holdfast.subnets.copies import from_bits, to_bits
-from tests.tiny import DENSE, QUIET, SPARSE, contents, pixel_suite, tiny_learner, tiny_suite
+from tests.tiny import FORGETTING, QUIET, RETAINING, contents, pixel_suite, tiny_learner, tiny_suite
 
 
 def learn_and_certify(learner, suite):
@@ -23,7 +23,7 @@ def learn_and_certify(learner, suite):
 
 
 @pytest.mark.parametrize("suite", ["toy", "toy-continuous"])
-@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("name", RETAINING)
 def test_what_was_learned_is_equal_to_the_bit_after_every_later_task(name, suite):
     suite = tiny_suite(suite)
     assert changed(learn_and_certify(tiny_learner(name, suite), suite)) == []
@@ -58,16 +58,11 @@ def test_shared_parameters_leak_so_the_law_can_fail():
     assert {found.task for found in moved} == set(suite.names[:-1])
 
 
-@pytest.mark.parametrize("name", DENSE)
-def test_a_dense_learner_changes_what_it_learned(name):
+@pytest.mark.parametrize("name", FORGETTING)
+def test_a_learner_that_does_not_say_that_it_retains_changes_what_it_learned(name):
     suite = tiny_suite()
     moved = changed(learn_and_certify(tiny_learner(name, suite), suite))
     assert {found.task for found in moved} == set(suite.names[:-1])
-
-
-def test_single_changes_nothing():
-    suite = tiny_suite()
-    assert changed(learn_and_certify(tiny_learner("single", suite), suite)) == []
 
 
 def test_a_task_that_changes_an_earlier_one_is_not_kept(tmp_path, monkeypatch):

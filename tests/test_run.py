@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -17,7 +16,7 @@ from holdfast.evaluation.rollouts import count_distinct, evaluate, evaluate_toge
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
 from holdfast.suites.environments import Environments, Protocol, Step
-from tests.tiny import ALL, QUIET, SPARSE, tiny_learner, tiny_suite
+from tests.tiny import ALL, QUIET, RETAINING, SPARSE, tiny_learner, tiny_suite
 
 KEYS = (
     "suite learner preset seed budget protocol tasks targets "
@@ -41,7 +40,7 @@ def test_every_learner_leaves_a_complete_record(name, tmp_path):
     assert set(matrix["metrics"]) >= {"NormAvg", "AvgGap", "AvgF", "F", "BWT", "FWT"}
     assert matrix["bytes"]["total"] == matrix["bytes"]["weights"] + matrix["bytes"]["memory"]
     assert set(matrix["task_copy"]) == set(found.names)
-    if name in [*SPARSE, "single"]:
+    if name in RETAINING:
         assert matrix["metrics"]["AvgF"] == 0.0
     certificates = json.loads((tmp_path / "certificates.json").read_text())
     assert [(found["stage"], found["task"]) for found in certificates] == [
@@ -58,8 +57,7 @@ def test_every_learner_leaves_a_complete_record(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_learner_runs_from_the_command_line_in_seconds(name, tmp_path, capsys):
-    began = time.monotonic()
+def test_every_learner_runs_from_the_command_line(name, tmp_path, capsys):
     main(
         [
             "run",
@@ -74,7 +72,6 @@ def test_every_learner_runs_from_the_command_line_in_seconds(name, tmp_path, cap
             "--no-tensorboard",
         ]
     )
-    assert time.monotonic() - began < 20
     printed = capsys.readouterr().out
     for word in ("NorthEast", "AvgF", "certificate:", "folder:"):
         assert word in printed

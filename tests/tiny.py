@@ -10,16 +10,15 @@ import numpy as np
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.learners import LEARNERS, Learner, Plan, configure, learner_for
 from holdfast.learners.configure import apply
+from holdfast.learners.sparse import Sparse
 from holdfast.runs.options import Options
 from holdfast.suites import Suite, Task, suite
 from holdfast.suites.environments import InTurn, Protocol
 from holdfast.suites.interface import Discrete, Interface
 from holdfast.suites.toy import Compass, Field, Rules
 
-ALL = list(LEARNERS)
-SPARSE = ["tsn-core", "tsn-replaykl", "affinity-a", "affinity-l", "affinity-h"]
-DENSE = ["naive", "cumulative", "ewc", "si"]
 QUIET = Options(tensorboard=False)
+PATIENCE = 600.0  # seconds until a test gives up that waits for something; only a defect takes so long
 
 SMALL = {
     "net.width": 16,
@@ -84,3 +83,10 @@ def contents(folder: Path) -> dict[str, bytes]:
     names = [path for path in folder.rglob("*") if path.is_file()]
     kept = [path for path in names if path.parent.name == "weights" or path.suffix == ".json"]
     return {str(path.relative_to(folder)): path.read_bytes() for path in kept if path.name != "config.json"}
+
+
+# A law holds for every learner that says it is under it, so that one that is registered tomorrow is under it too.
+ALL = list(LEARNERS)
+RETAINING = [name for name in ALL if tiny_learner(name).retains]
+FORGETTING = [name for name in ALL if name not in RETAINING]
+SPARSE = [name for name in ALL if isinstance(tiny_learner(name), Sparse)]

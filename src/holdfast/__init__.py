@@ -12,8 +12,9 @@ from holdfast.runs.run import reopen, run
 from holdfast.suites import SUITES, Suite, Task
 from holdfast.suites.environments import InTurn, Protocol
 from holdfast.suites.interface import Continuous, Discrete, Interface
+from holdfast.versions import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "LEARNERS",
     "SUITES",

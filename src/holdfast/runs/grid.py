@@ -19,6 +19,7 @@ from holdfast.runs.command import RunCommand, parse
 from holdfast.runs.options import Options
 from holdfast.runs.record import single_results
 from holdfast.runs.settings import flattened
+from holdfast.versions import VERSION
 
 Settings = dict[str, Any]
 ALL, OUT = "all", "out"
@@ -136,10 +137,8 @@ def _job(grid: Grid, settings: Settings, said: Sequence[str], device: str, memo:
 
 def address(command: RunCommand) -> str:
     """A short hash of everything that decides a run's result, but for its data, which the run folder checks."""
-    from holdfast import __version__
-
     decides = [asdict(command.plan), command.device, command.options.full_matrix, str(command.options.single)]
-    return hashlib.sha256(json.dumps([__version__, *decides]).encode()).hexdigest()[:8]
+    return hashlib.sha256(json.dumps([VERSION, *decides]).encode()).hexdigest()[:8]
 
 
 def _readable(settings: Settings, said: Sequence[str], digest: str) -> str:
