@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-if not torch.cuda.is_available():
+GPU = torch.cuda.is_available()
+if not GPU:
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome", "chrome")
 QUIETLY = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+ON_GPU = pytest.param("cuda", marks=pytest.mark.skipif(not GPU, reason="there is no GPU on this machine"))
+INTERPRETED = pytest.mark.skipif(GPU, reason="where there is a GPU, Triton compiles our kernels for it")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -69,3 +72,21 @@ def watch(chromium: Any) -> Iterator[Any]:
     yield opened
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(params=["cpu", ON_GPU])
+def device(request: pytest.FixtureRequest) -> str:
+    """A device that networks train and act on."""
+    return request.param
+
+
+@pytest.fixture(params=[pytest.param("cpu", marks=INTERPRETED), ON_GPU])
+def kernel_device(request: pytest.FixtureRequest) -> str:
+    """Where our kernels run: on the GPU, or on the processor by Triton's interpreter."""
+    return request.param
+
+
+@pytest.fixture(params=[ON_GPU])
+def gpu(request: pytest.FixtureRequest) -> str:
+    """The GPU."""
+    return request.param

@@ -1,10 +1,16 @@
-"""The GPU's kernels, run by Triton's interpreter, say what the plain code says."""
+"""The GPU's kernels say what the plain code says: on a GPU where there is one, elsewhere by Triton's interpreter."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
+import holdfast
 from holdfast.nets import encoders, norm
 from holdfast.nets.encoders import PixelEncoder, _channels_last
 from holdfast.subnets.masked import StraightThrough
@@ -12,14 +18,39 @@ from holdfast.subnets.selection import Selector, Threshold, largest
 
 triton = pytest.importorskip("triton", reason="Triton has no wheel for this machine")
 
+HALF = pytest.mark.skipif(not torch.cuda.is_available(), reason="Triton's interpreter does not round to bfloat16")
+PRECISIONS = [torch.float32, pytest.param(torch.bfloat16, marks=HALF)]
 
-def draw(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+@pytest.fixture(autouse=True)
+def _all_digits() -> Iterator[None]:
+    """Convolutions on a GPU with as many digits as the processor has."""
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        yield
+
+
+def draw(*shape: int, seed: int = 0, device: str = "cpu") -> Tensor:
+    """Normal numbers, the same on every device."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+def drawn_bytes(*shape: int, device: str) -> Tensor:
+    """Pixels, the same on every device."""
+    return torch.randint(0, 255, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0)).to(device)
+
+
+def test_every_kernel_is_compared_here():
+    source, here = Path(holdfast.__file__).parent, Path(__file__).read_text()
+    launchers = [path for path in source.rglob("*.py") if "@triton.jit" in path.read_text()]
+    assert len(launchers) >= 5
+    for path in launchers:
+        for name in re.findall(r"^(?:def|class) ([a-zA-Z]\w*)", path.read_text(), re.MULTILINE):
+            assert re.search(rf"import .*\b{name}\b", here), f"{name} of {path.name}"
 
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("free", [1.0, 0.6])
-def test_radix_selection_has_the_bits_of_the_reference(ties, free):
+def test_radix_selection_has_the_bits_of_the_reference(ties, free, kernel_device):
     from holdfast.subnets.radix import Radix
 
     sizes = [5000, 100, 1, 2048, 4097]
@@ -28,102 +59,117 @@ def test_radix_selection_has_the_bits_of_the_reference(ties, free):
     counts = [int(0.33 * int(piece.sum())) for piece in feasible.split(sizes)]
     magnitudes = scores.abs().masked_fill(~feasible, -1.0).split(sizes)
     expected = torch.cat([largest(values, k) for values, k in zip(magnitudes, counts, strict=True)])
-    radix = Radix(sizes, counts, torch.device("cpu"))
+    radix = Radix(sizes, counts, torch.device(kernel_device))
     for _ in range(2):  # what it leaves behind does not matter to the next time
-        assert torch.equal(radix.select(scores, feasible), expected)
+        assert torch.equal(radix.select(scores.to(kernel_device), feasible.to(kernel_device)).cpu(), expected)
 
 
+@pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("width", [128, 100])
-def test_the_norm_and_its_gradients_are_torchs(width):
+def test_the_norm_and_its_gradients_are_torchs(width, dtype, kernel_device):
     from holdfast.nets.kernels import norm_backward, norm_forward
 
-    tokens, weight, bias = (tensor.requires_grad_() for tensor in (draw(37, width), draw(width), draw(width, seed=1)))
-    expected = F.layer_norm(tokens, (width,), weight, bias, 1e-5)
-    gradient = draw(37, width, seed=2)
-    tokens_, weight_, bias_ = (tensor.detach() for tensor in (tokens, weight, bias))
-    _, out, means, scales = norm_forward(tokens_, weight_, bias_, 1e-5, torch.float32)
-    torch.testing.assert_close(out, expected)
-    found = norm_backward(gradient, tokens_, weight_, means, scales)[:3]
-    torch.testing.assert_close(found, torch.autograd.grad(expected, (tokens, weight, bias), gradient))
+    shapes = (37, width), (width,), (width,)
+    tokens, weight, bias = (draw(*shape, seed=seed, device=kernel_device) for seed, shape in enumerate(shapes))
+    plain = [tensor.clone().requires_grad_() for tensor in (tokens, weight, bias)]
+    expected = F.layer_norm(plain[0], (width,), plain[1], plain[2], 1e-5)
+    _, out, means, scales = norm_forward(tokens, weight, bias, 1e-5, dtype)
+    torch.testing.assert_close(out, expected.to(dtype))
+    gradient = draw(37, width, seed=3, device=kernel_device)
+    found = norm_backward(gradient, tokens, weight, means, scales)[:3]
+    torch.testing.assert_close(found, torch.autograd.grad(expected, plain, gradient), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
-def test_a_branch_joins_the_tokens_with_some_of_it_dropped_and_the_same_dropped_backward(share):
+def test_a_branch_joins_the_tokens_with_some_of_it_dropped_and_the_same_dropped_backward(share, kernel_device):
     from holdfast.nets.norm import Joined
 
-    parts = draw(600, 100), draw(600, 100, seed=1), draw(100, seed=2), draw(100, seed=3)
+    shapes = (200, 100), (200, 100), (100,), (100,)
+    parts = [draw(*shape, seed=seed, device=kernel_device) for seed, shape in enumerate(shapes)]
     tokens, branch, weight, bias = (part.requires_grad_() for part in parts)
-    joined, out = Joined.apply(tokens, branch, torch.tensor([7]), share, weight, bias, torch.float32)
+    seed = torch.tensor([7], device=kernel_device)
+    joined, out = Joined.apply(tokens, branch, seed, share, weight, bias, torch.float32)
     kept = ((joined - tokens).abs() > 0).float().detach()
     assert abs(1 - float(kept.mean()) - share) < 0.01
     expected = tokens + branch * kept / (1 - share)
     normed = F.layer_norm(expected, (100,), weight, bias, 1e-5)
     torch.testing.assert_close((joined, out), (expected, normed))
-    gradients = draw(600, 100, seed=4), draw(600, 100, seed=5)
+    gradients = [draw(200, 100, seed=seed, device=kernel_device) for seed in (4, 5)]
     ours = torch.autograd.grad((joined, out), (tokens, branch, weight, bias), gradients)
     plain = torch.autograd.grad((expected, normed), (tokens, branch, weight, bias), gradients)
     torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4)
 
 
-def test_what_is_dropped_depends_on_the_seed():
+def test_what_is_dropped_depends_on_the_seed(kernel_device):
     from holdfast.nets.norm import Joined
 
-    def joined(seed):
-        branch, zeros = torch.ones(50, 64), torch.zeros(64)
-        return Joined.apply(torch.zeros(50, 64), branch, torch.tensor([seed]), 0.5, zeros, zeros, torch.float32)[0]
+    def joined(seed: int) -> Tensor:
+        branch, tokens = (torch.full((50, 64), value, device=kernel_device) for value in (1.0, 0.0))
+        seeded = torch.tensor([seed], device=kernel_device)
+        return Joined.apply(tokens, branch, seeded, 0.5, tokens[0], tokens[0], torch.float32)[0]
 
     assert torch.equal(joined(1), joined(1))
     assert not torch.equal(joined(1), joined(2))
 
 
-def test_a_bias_and_rectifying_in_one_launch_are_torchs():
+def test_a_bias_and_rectifying_in_one_launch_are_torchs(kernel_device):
     from holdfast.nets.encoders import Rectified
+    from holdfast.nets.kernels import rectify, rectify_backward
 
-    frames, bias = draw(9, 32, 13, 5).requires_grad_(), draw(32, seed=1).requires_grad_()
+    frames, bias = draw(9, 32, 13, 5, device=kernel_device), draw(32, seed=1, device=kernel_device)
+    frames, bias = frames.requires_grad_(), bias.requires_grad_()
     ours, plain = Rectified.apply(frames, bias), F.relu(frames + bias[:, None, None])
     assert torch.equal(ours, plain)
     assert ours.is_contiguous(memory_format=torch.channels_last)
-    assert Rectified.apply(torch.full((1, 32, 2, 2), torch.nan), bias).isnan().all()  # not hidden
-    gradient = draw(9, 32, 13, 5, seed=2)
+    hidden = torch.full((1, 32, 2, 2), torch.nan, device=kernel_device)
+    assert Rectified.apply(hidden, bias).isnan().all()  # not hidden
+    gradient = draw(9, 32, 13, 5, seed=2, device=kernel_device)
     found, expected = (torch.autograd.grad(out, (frames, bias), gradient) for out in (ours, plain))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    last = gradient.permute(0, 2, 3, 1).contiguous()
+    rows = rectify(last, bias.detach())
+    assert torch.equal(rows, F.relu(last + bias.detach()))
+    torch.testing.assert_close(
+        rectify_backward(last, rows, torch.float32)[1], (last * (rows > 0)).sum((0, 1, 2)), rtol=1e-4, atol=1e-4
+    )
 
 
-def test_what_a_task_sees_and_its_gradients_have_the_bits_of_the_plain_code():
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_what_a_task_sees_and_its_gradients_have_the_bits_of_the_plain_code(dtype, kernel_device):
     from holdfast.subnets.kernels import moved, seen
 
-    frozen, free, scores = draw(3000), draw(3000, seed=1).requires_grad_(), draw(3000, seed=2).requires_grad_()
-    occupied, mask = draw(3000, seed=3) > 0, draw(3000, seed=4) > 0.3
+    frozen, free, scores, owned, chosen, gradient = (draw(3000, seed=seed, device=kernel_device) for seed in range(6))
+    free, scores, occupied, mask = free.requires_grad_(), scores.requires_grad_(), owned > 0, chosen > 0.3
     expected = torch.where(occupied, frozen, free) * StraightThrough.apply(scores, mask)
-    gradient = draw(3000, seed=5)
-    assert torch.equal(seen(frozen, occupied, free.detach(), mask, torch.float32), expected)
+    assert torch.equal(seen(frozen, occupied, free.detach(), mask, dtype), expected.to(dtype))
     found = moved(gradient, frozen, occupied, free.detach(), scores.detach(), mask)
     for ours, plain in zip(found, torch.autograd.grad(expected, (free, scores), gradient), strict=True):
         assert torch.equal(ours, plain)
 
 
-def test_flat_adamw_is_torchs():
+def test_the_kernel_of_adamw_clips_and_steps_as_torch_does(kernel_device):
     from holdfast.learners.kernels import adamw
 
-    parameter = torch.nn.Parameter(draw(3000))
-    flat, mean, square = parameter.detach().clone(), torch.zeros(3000), torch.zeros(3000)
+    parameter = torch.nn.Parameter(draw(3000, device=kernel_device))
+    flat = parameter.detach().clone()
+    mean, square = torch.zeros_like(flat), torch.zeros_like(flat)
     optimiser = torch.optim.AdamW([parameter], 1e-2, (0.9, 0.999), 1e-8, 0.05)
     for step in range(1, 11):
-        gradient = draw(3000, seed=step)
+        gradient = draw(3000, seed=step, device=kernel_device)
         parameter.grad = gradient.clone()
         torch.nn.utils.clip_grad_norm_([parameter], 0.7)
         optimiser.step()
-        norm, rate, taken = gradient.norm(), torch.tensor(1e-2), torch.tensor(float(step))
-        adamw(flat, gradient, mean, square, rate, taken, norm, 0.7, 0.05, (0.9, 0.999), 1e-8)
+        rate, taken = (torch.tensor(value, device=kernel_device) for value in (1e-2, float(step)))
+        adamw(flat, gradient, mean, square, rate, taken, gradient.norm(), 0.7, 0.05, (0.9, 0.999), 1e-8)
     torch.testing.assert_close(flat, parameter.detach(), rtol=1e-5, atol=1e-5)
 
 
-def test_stacks_are_those_of_the_plain_code_and_black_before_the_first_frame():
+def test_stacks_are_those_of_the_plain_code_and_black_before_the_first_frame(kernel_device):
     from holdfast.data.kernels import stacks
 
-    frames = torch.randint(0, 255, (30, 12, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    timesteps = torch.cat([torch.arange(10), torch.arange(20)])
-    index = torch.tensor([[0, 1, 2], [9, 10, 13]])
+    frames = drawn_bytes(30, 12, 8, device=kernel_device)
+    timesteps = torch.cat([torch.arange(10), torch.arange(20)]).to(kernel_device)
+    index = torch.tensor([[0, 1, 2], [9, 10, 13]], device=kernel_device)
     found = stacks(frames, index, timesteps[index], 4)
     assert torch.equal(found[0, 1, 2:], frames[:2])
     assert not found[0, 1, :2].any()
@@ -131,19 +177,21 @@ def test_stacks_are_those_of_the_plain_code_and_black_before_the_first_frame():
     assert torch.equal(found[1, 2], frames[10:14])
 
 
-def test_a_convolution_over_blocks_is_the_convolution():
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_a_convolution_over_blocks_is_the_convolution(dtype, kernel_device):
     from holdfast.nets.kernels import blocks
 
-    frames = torch.randint(0, 255, (3, 4, 12, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    kernel = draw(5, 4, 8, 8)
+    frames, kernel = drawn_bytes(3, 4, 12, 16, device=kernel_device), draw(5, 4, 8, 8, device=kernel_device)
     folded = kernel.view(5, 4, 2, 4, 2, 4).permute(0, 1, 3, 5, 2, 4).reshape(5, -1, 2, 2)
-    ours = F.conv2d(blocks(frames, 4, torch.float32).permute(0, 3, 1, 2), folded / 255)
+    numbers = blocks(frames, 4, dtype).float()  # every byte is a number of bfloat16
+    ours = F.conv2d(numbers.permute(0, 3, 1, 2), folded / 255)
     torch.testing.assert_close(ours, F.conv2d(frames.float() / 255, kernel, stride=4), rtol=1e-4, atol=1e-4)
 
 
-def test_an_encoder_made_of_our_kernels_and_its_gradients_are_the_plain_one(monkeypatch):
-    frames = torch.randint(0, 255, (2, 3, 4, 44, 52), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    net, found = PixelEncoder((4, 44, 52), 16), []  # 2 x 3 pixels after the convolutions
+def test_an_encoder_made_of_our_kernels_and_its_gradients_are_the_plain_one(monkeypatch, kernel_device):
+    frames = drawn_bytes(2, 3, 4, 44, 52, device=kernel_device)
+    torch.manual_seed(0)
+    net, found = PixelEncoder((4, 44, 52), 16).to(kernel_device), []  # 2 x 3 pixels after the convolutions
     for ours in (False, True):
         for module in (encoders, norm):
             monkeypatch.setattr(module, "own_kernels", lambda tensor, ours=ours: ours)

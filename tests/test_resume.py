@@ -29,7 +29,7 @@ from tests.tiny import ALL, QUIET, contents, tiny_learner, tiny_plan, tiny_suite
 OFTEN = Options(tensorboard=False, save_every=0.0)
 
 
-def run_tiny(name: str, path: Path, options: Options = QUIET, suite: str = "toy", **settings) -> None:
+def run_tiny(name: str, path: Path, options: Options = QUIET, suite: str = "toy", **settings: Any) -> None:
     found = tiny_suite(suite)
     run(found, tiny_learner(name, found, **settings), path, options)
 
@@ -125,7 +125,7 @@ def test_interrupted_at_one_write_after_another_and_resumed_gives_the_same_bits(
 CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir"}  # as Python's audit calls what changes files
 
 
-def _run_until(event: int, name: str, path: Path) -> None:
+def run_until(event: int, name: str, path: Path, **settings: Any) -> None:
     """Runs, and kills its own process before the so-manieth change of a file, flush or training step."""
     events, fsync, step = itertools.count(1), os.fsync, Descent.step
 
@@ -141,7 +141,7 @@ def _run_until(event: int, name: str, path: Path) -> None:
     sys.addaudithook(count_changes)
     os.fsync = lambda file: (count(), fsync(file))[1]
     Descent.step = lambda *words: (count(), step(*words))[1]  # type: ignore[method-assign, assignment]
-    run_tiny(name, path, OFTEN)
+    run_tiny(name, path, OFTEN, **settings)
 
 
 def _exit_codes(name: str, path: Path) -> list[int]:
@@ -153,7 +153,7 @@ def _exit_codes(name: str, path: Path) -> list[int]:
         event, child = rng.randint(1, 60), os.fork()  # safe, since this process has one thread
         if not child:
             try:
-                _run_until(event, name, path)
+                run_until(event, name, path)
                 os._exit(0)
             except BaseException:
                 traceback.print_exc()

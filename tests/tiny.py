@@ -47,10 +47,10 @@ def tiny_plan(found: Suite, learner: str, **settings: Any) -> Plan:
     return replace(apply(plan, {**SMALL, **own}), transitions=found.transitions)
 
 
-def tiny_learner(learner: str, found: Suite | None = None, **settings: Any) -> Learner:
+def tiny_learner(learner: str, found: Suite | None = None, device: str = "cpu", **settings: Any) -> Learner:
     """A learner for a tiny suite, nothing learned yet."""
     found = found or tiny_suite()
-    return learner_for(tiny_plan(found, learner, **settings), found, "cpu")
+    return learner_for(tiny_plan(found, learner, **settings), found, device)
 
 
 def pixel_suite(tasks: int = 2) -> Suite:
