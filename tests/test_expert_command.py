@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import COMMANDS, main
+from holdfast.cli import main
+from holdfast.commands import COMMANDS
 from holdfast.experts.player import Player, save
 from tests.test_mistakes import command
 

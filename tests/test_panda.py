@@ -255,7 +255,7 @@ def test_data_for_another_interface_is_refused(push):
     path = store.folder(PUSH.dataset(SIZE)) / "data" / "metadata.json"
     before = path.read_text()
     path.write_text(json.dumps({**json.loads(before), "holdfast_interface": "panda-0"}))
-    with pytest.raises(Mistake, match=r"for interface panda-0, not panda-1: .* --transitions 300 --again"):
+    with pytest.raises(Mistake, match=r"for interface panda-0, not panda-1: .* --transitions 300 --rebuild"):
         load(PUSH, SIZE)
     path.write_text(before)
 

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from holdfast.cli import main
 from holdfast.errors import Mistake
+from holdfast.printable import printable
 from holdfast.report import results
 from holdfast.report.export import export
 from holdfast.report.groups import group, read
 from holdfast.report.overwriting import RUN
-from holdfast.report.printable import printable
 from holdfast.report.shapes import fits
 from holdfast.report.tables import Table, make, records
 from holdfast.report.tables_formats import FORMATS, comma_separated, markdown

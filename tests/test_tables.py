@@ -14,7 +14,8 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from holdfast.cli import COMMANDS, main
+from holdfast.cli import main
+from holdfast.commands import COMMANDS
 from holdfast.errors import Mistake
 from holdfast.evaluation.statistics import interquartile_mean
 from holdfast.report.export_rliable import rliable, scores

@@ -17,7 +17,7 @@ from holdfast.suites.environments import InTurn, Protocol
 from holdfast.suites.interface import Discrete, Interface
 from holdfast.suites.toy import Compass, Field, Rules
 
-QUIET = Options(tensorboard=False)
+QUIET = Options(tensorboard=False, quiet=True)
 PATIENCE = 600.0  # seconds until a test gives up that waits for something; only a defect takes so long
 
 SMALL = {

@@ -1,18 +1,23 @@
 """Holdfast: continual offline reinforcement learning that forgets nothing, and proves it."""
 
-from holdfast.data.episodes import Dataset, Episode
-from holdfast.errors import Mistake
-from holdfast.evaluation.matrix import Matrix
-from holdfast.evaluation.rollouts import evaluate
-from holdfast.experts.supply import suite
-from holdfast.learners import LEARNERS, Learner, configure, learner
-from holdfast.nets.policy import Policy
-from holdfast.runs.options import Options
-from holdfast.runs.run import reopen, run
-from holdfast.suites import SUITES, Suite, Task
-from holdfast.suites.environments import InTurn, Protocol
-from holdfast.suites.interface import Continuous, Discrete, Interface
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from holdfast.versions import VERSION
+
+if TYPE_CHECKING:
+    from holdfast.data.episodes import Dataset, Episode
+    from holdfast.errors import Mistake
+    from holdfast.evaluation.matrix import Matrix
+    from holdfast.evaluation.rollouts import evaluate
+    from holdfast.experts.supply import suite
+    from holdfast.learners import LEARNERS, Learner, configure, learner
+    from holdfast.nets.policy import Policy
+    from holdfast.runs.options import Options
+    from holdfast.runs.run import reopen, run
+    from holdfast.suites import SUITES, Suite, Task
+    from holdfast.suites.environments import InTurn, Protocol
+    from holdfast.suites.interface import Continuous, Discrete, Interface
 
 __version__ = VERSION
 __all__ = [
@@ -39,3 +44,29 @@ __all__ = [
     "run",
     "suite",
 ]
+
+MODULES = {  # imported when a name is first used, so that `import holdfast` does not import torch
+    "holdfast.data.episodes": ("Dataset", "Episode"),
+    "holdfast.errors": ("Mistake",),
+    "holdfast.evaluation.matrix": ("Matrix",),
+    "holdfast.evaluation.rollouts": ("evaluate",),
+    "holdfast.experts.supply": ("suite",),
+    "holdfast.learners": ("LEARNERS", "Learner", "configure", "learner"),
+    "holdfast.nets.policy": ("Policy",),
+    "holdfast.runs.options": ("Options",),
+    "holdfast.runs.run": ("reopen", "run"),
+    "holdfast.suites": ("SUITES", "Suite", "Task"),
+    "holdfast.suites.environments": ("InTurn", "Protocol"),
+    "holdfast.suites.interface": ("Continuous", "Discrete", "Interface"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

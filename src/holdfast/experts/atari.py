@@ -37,17 +37,17 @@ class Config:
     out: Path = Path("runs/experts")
     """Folder for the checkpoint, the two recordings and the report."""
     seconds: float = 540.0
-    """Wall-clock budget of everything: building, training, recording."""
+    """Wall-clock seconds for everything: building, training and recording."""
     reserve: float = 60.0
-    """Seconds of the budget that are kept for the recordings. 0 only trains, all of the budget only records."""
+    """Seconds of these that are kept for recording: 0 only trains, all of them only record."""
     init: Path | None = None
     """Checkpoint to continue from."""
     enough: float | None = None
-    """Training stops early when the mean clipped return of the last 100 games reaches this."""
+    """Mean clipped return of the last 100 games at which training stops early."""
     seed: int = 0
     """Seed of weights, actions and emulators."""
     graphs: bool = True
-    """Capture acting and learning as CUDA graphs where there is a GPU."""
+    """Capture acting and learning as CUDA graphs if there is a GPU."""
     ppo: Annotated[Ppo, tyro.conf.arg(name="")] = field(default_factory=Ppo)
     recorder: Annotated[Recorder, tyro.conf.arg(name="")] = field(default_factory=Recorder)
 

@@ -26,13 +26,13 @@ class Config:
     """From which starts, and where to."""
 
     out: Path
-    """A JSON file with every episode's return, by game."""
+    """JSON file to write every episode's return to, by game."""
     protocol: Literal["paper", "noop", "sticky"] = "sticky"
-    """How games start, and whether actions stick."""
+    """Name of the protocol: how games start, and whether actions stick."""
     data: Literal["expert-10", "expert-100"] = "expert-100"
-    """Whose actions: a seed gets the next episode of a recording."""
+    """Recording to take actions from; each seed gets its next episode."""
     episodes: int = 20
-    """Of each kind and game, from the first seed of an evaluation on."""
+    """Number of episodes of each kind and game, from the first seed of an evaluation on."""
 
 
 def recorded(game: Game, count: int) -> np.ndarray:

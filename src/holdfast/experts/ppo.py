@@ -22,30 +22,29 @@ class Ppo:
     """How a player practises and learns. The defaults serve every game of the suite."""
 
     envs: int = 64
-    """Emulators in each of the two vectors."""
+    """Number of emulators in each of the two vectors."""
     horizon: int = Origin.horizon
-    """Steps after which games are cut in the emulator where that is earliest; the others follow at ever longer
-    distances, up to 27,000. Needed where games are long, or starts are no longer practised: 3,000 for Atlantis."""
+    """Steps after which the first emulator cuts games, others later, up to 27,000; long games need fewer (3,000)."""
     steps: int = 32
-    """Steps of every emulator between two rounds of learning. Short, so that the data is fresh."""
+    """Steps of every emulator between two rounds of learning."""
     minibatch: int = 256
-    """Steps in one gradient. Together with `epochs`: 16 gradients for 1024 steps."""
+    """Number of steps that one gradient is taken over."""
     epochs: int = 4
-    """Passes over the data in one round of learning."""
+    """Number of passes over the data in one round of learning."""
     rate: float = 3e-4
     """Adam's learning rate; it falls linearly to a twentieth at the end of the budget."""
     gamma: float = 0.99
-    """Discount."""
+    """Discount factor of rewards."""
     smoothing: float = 0.95
     """Lambda of the generalised advantage estimate."""
     clip: float = 0.1
-    """How far the ratio of new to old policy may leave 1 with profit."""
+    """Largest change of the ratio of new to old policy that is rewarded (PPO's epsilon)."""
     entropy: float = 0.01
     """Weight of the policy's entropy in the objective."""
     value: float = 0.25
     """Weight of the squared error of the value."""
     norm: float = 0.5
-    """The gradient's norm is clipped to this."""
+    """Norm that the gradient is clipped to."""
 
     def __post_init__(self) -> None:
         if min(self.envs, self.steps, self.minibatch, self.epochs) < 1:

@@ -24,21 +24,21 @@ class Settings:
     """How the network is trained and scored."""
 
     out: Path = Path("runs/experts/reach.npz")
-    """Where its numbers are written."""
+    """File that the network's weights are written to."""
     hidden: int = 32
-    """Width of its two hidden layers."""
+    """Width of the network's two hidden layers."""
     generations: int = 5
-    """In each: play with the network so far, fit the model to all steps seen, fit the network to the model. None at all
-    only scores the expert as it stands."""
+    """Number of rounds of playing, fitting a model and fitting the network; with 0 the expert is only scored."""
     episodes: int = 2000
-    """Played in a generation."""
+    """Number of episodes that are played in a generation."""
     updates: int = 3000
     """Gradient steps of the model, and of the network, in a generation."""
     noise: float = 0.5
     """Largest standard deviation of the noise added to actions; each episode draws its own."""
     seed: int = 0
+    """Seed of the training and of its episodes."""
     scored: int = 1000
-    """Fresh episodes of the score."""
+    """Number of new episodes that the result is scored on."""
 
     def __post_init__(self) -> None:
         if self.generations < 0 or min(self.hidden, self.episodes, self.updates, self.scored) < 1:

@@ -20,9 +20,9 @@ class Recorder:
     """How a player is tried and recorded."""
 
     lanes: int = 48
-    """Emulators in lock-step. Atlantis: 20, for no more of its episodes are kept."""
+    """Number of emulators that are stepped together (Atlantis: 20, since no more of its episodes are kept)."""
     temperatures: tuple[float, ...] = (1.0, 0.5, 0.25)
-    """The expert is recorded with the best of these. Not greedily: ten greedy episodes from one start are one."""
+    """Sampling temperatures to try; the expert is recorded with the best of them."""
     trial: int = 4_000
     """Steps after which an episode is cut when temperatures are compared."""
 

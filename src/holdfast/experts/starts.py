@@ -19,9 +19,9 @@ class Config:
     """Which starts, and where to."""
 
     out: Path
-    """A JSON file with every episode's return and success."""
+    """JSON file to write every episode's return and success to."""
     episodes: int = 100
-    """Per task, from the first seed of an evaluation on."""
+    """Number of episodes per task, from the first seed of an evaluation on."""
 
 
 def main() -> None:

@@ -25,17 +25,19 @@ class Settings:
     """How an expert is tuned and scored."""
 
     episodes: int = 80
-    """Episodes of each candidate; all candidates of a generation start the same ones, the next generation new ones."""
+    """Episodes per candidate: the same for all candidates of a generation, new ones in the next generation."""
     generations: int = 40
-    """None at all only scores."""
+    """Number of generations of CMA-ES; with 0 the expert is only scored."""
     population: int = 12
+    """Number of candidates per generation."""
     spread: float = 0.1
-    """First standard deviation of every number, relative to the number."""
+    """Standard deviation of the first generation, relative to each number of the script."""
     failure: float = 3.0
-    """What a failed episode costs on top of its return, which is never cut: the tail is what tuning must see."""
+    """Cost of a failed episode, on top of its return."""
     seed: int = 0
+    """Seed of the search and of its episodes."""
     scored: int = 1000
-    """Fresh episodes of the score."""
+    """Number of new episodes that the result is scored on."""
 
     def __post_init__(self) -> None:
         if self.generations < 0 or min(self.episodes, self.scored) < 1 or self.population < 4:

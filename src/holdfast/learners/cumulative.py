@@ -20,9 +20,9 @@ class CumulativeConfig(DenseConfig):
     """Rehearsal of stored trajectories."""
 
     mix: float = 0.5
-    """Share of every batch that is replayed from the second task on."""
+    """Share of every batch that is replayed, from the second task on."""
     capacity: int | None = None
-    """Trajectories stored in all, a fair sample of all seen (reservoir); none: all are stored."""
+    """Number of trajectories to store, sampled uniformly from all seen (reservoir); by default all are stored."""
 
     def __post_init__(self) -> None:
         if not 0 < self.mix < 1:

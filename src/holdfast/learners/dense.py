@@ -36,7 +36,7 @@ class DenseConfig(LearnerConfig):
     """A dense network."""
 
     treatment: Treatment = "equal"
-    """Equal: normalisation and action mask per task, as sparse learners have them. Paper: neither, as published."""
+    """equal: normalise and mask actions per task, as sparse learners do. paper: neither, as published."""
 
 
 def treat(config: DenseConfig, interface: Interface, dataset: Dataset) -> tuple[Normaliser, torch.Tensor]:

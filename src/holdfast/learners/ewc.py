@@ -23,11 +23,11 @@ class EwcConfig(DenseConfig):
     """Elastic weight consolidation."""
 
     strength: float = 50.0
-    """Weight of the pull (lambda)."""
+    """Weight of the penalty that holds parameters near earlier values (lambda)."""
     fisher_batches: int = 50
-    """Batches that the Fisher information is estimated from."""
+    """Number of batches that the Fisher information is estimated from."""
     over: Literal["all", "last"] = "all"
-    """Pull towards what all earlier tasks need, summed, or the last one alone."""
+    """Tasks whose Fisher information counts: all earlier ones, summed, or the last one alone."""
 
     def __post_init__(self) -> None:
         if self.strength < 0 or self.fisher_batches < 1:

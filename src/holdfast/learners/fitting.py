@@ -17,30 +17,29 @@ class FitConfig:
     steps: int = 1_000
     """Gradient steps per task."""
     batch: int = 64
-    """Windows per step."""
+    """Windows per training step (the batch size)."""
     learning_rate: float = 3e-4
-    """Of AdamW."""
+    """Learning rate of AdamW."""
     schedule: Literal["constant", "one-cycle"] = "constant"
-    """Constant (the publication), or up over the first tenth and down to zero along a cosine."""
+    """Learning rate over time: constant (the publication), or a rise over the first tenth and a cosine down to 0."""
     weight_decay: float = 1e-4
-    """Of AdamW."""
+    """Weight decay of AdamW."""
     clip: float = 1.0
-    """Largest global norm of the gradient."""
+    """Norm that the whole gradient is clipped to."""
     sampling: Sampling = "episodes"
-    """Windows are drawn uniformly over episodes and then over starts (episodes), or uniformly over all (windows)."""
+    """How windows are drawn: first an episode and then a start in it (episodes), or uniformly over all (windows)."""
     whole: bool = True
-    """Only whole windows are drawn, so that an episode's first step is in one of them and most others in K. Without,
-    windows may reach over an episode's ends, and every step of it is in K."""
+    """Draw only windows inside an episode; otherwise they may reach over its ends, so that all steps count alike."""
     packed: bool = True
-    """Short windows share rows, so that padding is not computed; the loss is the same."""
+    """Put several short windows into one row, so that padding is not computed; the loss is the same."""
     precision: Precision = "auto"
-    """Of products in the network while it trains: float32 on a CPU, bfloat16 on a GPU, where nothing else is said."""
+    """Precision of matrix products in training; auto is float32 on a CPU and bfloat16 on a GPU."""
     captured: bool = True
-    """On a GPU, a step is captured once and then replayed without the host."""
+    """Capture a training step as a CUDA graph and replay it; without a GPU this does nothing."""
     return_scale: float = 1.0
-    """Returns-to-go are divided by this."""
+    """Number that returns-to-go are divided by."""
     log_every: int = 50
-    """Steps between two recorded losses."""
+    """Training steps between two recorded losses."""
 
     def __post_init__(self) -> None:
         if min(self.steps, self.batch, self.log_every) < 1:

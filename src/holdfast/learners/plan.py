@@ -37,15 +37,15 @@ class Plan:
     budget: str = "quick"
     """How long to train and evaluate: smoke (seconds), quick (minutes on two cores), paper (as published), full."""
     seed: int = 0
-    """Of every random choice but the evaluation's."""
+    """Seed of every random choice except the evaluation's, which is protocol.first-seed."""
     threads: int | None = None
-    """Of the processor; small networks are fastest with one. By default as many as there are cores."""
+    """Processor threads, by default one per core; small networks are fastest with 1."""
     order: tuple[str, ...] = ()
-    """The tasks to learn, in this order; by default all, in the suite's order."""
+    """Names of the tasks to learn, in this order; by default all, in the suite's order."""
     transitions: int | None = None
-    """Transitions of data per task, where the suite makes its own data; by default the suite's amount."""
+    """Transitions of data per task, for a suite that makes its own data; by default the suite's amount."""
     data: str | None = None
-    """Which data, where the suite has several (atari5: expert-10, expert-100, minari); by default the suite's first."""
+    """Name of the data, for a suite that has several (atari5: expert-10, expert-100, minari)."""
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:

@@ -21,9 +21,9 @@ class SiConfig(DenseConfig):
     """Synaptic intelligence."""
 
     strength: float = 1.0
-    """Weight of the pull (c)."""
+    """Weight of the penalty that holds parameters near earlier values (c)."""
     damping: float = 0.1
-    """Added to the squared way a parameter went, so that little moved is not much needed (xi)."""
+    """Damping added to the squared parameter change (xi)."""
 
     def __post_init__(self) -> None:
         if self.strength < 0 or self.damping <= 0:

@@ -38,7 +38,7 @@ class SparseConfig(LearnerConfig):
 
     subnets: SubnetConfig
     routing: ActionAffinity | LatentAffinity | HybridAffinity | ReplayAffinity | None
-    """How a task finds its copy; none: all tasks are in one."""
+    """How a task finds its copy; without routing all tasks are in one copy."""
 
 
 class TaskProbe(Probe):

@@ -19,17 +19,17 @@ class NetConfig:
     """The shape of the Decision Transformer."""
 
     width: int = 128
-    """Size of a token."""
+    """Width of a token (the embedding size)."""
     layers: int = 3
-    """Transformer blocks."""
+    """Number of transformer blocks."""
     heads: int = 4
-    """Attention heads per block."""
+    """Number of attention heads per block."""
     context: int = 20
-    """Steps that the network sees at once (K)."""
+    """Number of steps that the network sees at once (K)."""
     dropout: float = 0.1
-    """Share of activations dropped while training."""
+    """Share of activations that are dropped in training."""
     timesteps: Timesteps = "table"
-    """How a step's place in its episode is coded: a learned table (the publication) or compact waves."""
+    """Encoding of a step's place in its episode: a learned table (the publication) or compact waves."""
 
     def __post_init__(self) -> None:
         if min(self.width, self.layers, self.heads, self.context) < 1:

@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 import tyro
 
 from holdfast.errors import Mistake
+from holdfast.printable import printable
 from holdfast.report.export import export
 from holdfast.report.export_rliable import rliable
 from holdfast.report.overwriting import check_no_record
-from holdfast.report.printable import printable
 from holdfast.report.tables import Records, make, records
 from holdfast.report.tables_formats import FORMATS
 from holdfast.report.tables_screen import print_table
@@ -28,8 +28,9 @@ class Export:
     """Copy what a table needs, no weights, of run folders or of all run folders under these."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders, or folders of run folders."""
     out: Path
-    """Where to; each run keeps its name."""
+    """Folder to copy to; each run keeps its name."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +44,19 @@ class TableCommand:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS...")]
     """Run folders, folders of run folders, or exports of them, as results/panda3 is."""
     table: Literal["main", "tasks", "thresholds", "single", "aux"] = "main"
-    """main: final results, a row for each setting of a learner. tasks: the same task by task, and what was forgotten.
-    thresholds: affinity learners at each threshold. single: tasks learned alone. aux: every run by itself."""
+    """Rows of the table: settings of learners, their tasks, thresholds, tasks learned alone, or every run (aux)."""
     suite: str | None = None
-    """Of which suite, where there are runs of several."""
+    """Name of the suite, if there are runs of several."""
     paper: bool = False
-    """Only the publication's own rows of this table, each filled or missing; by default all runs, and then those."""
+    """Print only the publication's own rows, each filled or missing; by default all runs, and then those."""
     format: Literal["md", "tex", "csv", "rliable"] | None = None
-    """md: Markdown. tex: LaTeX (booktabs). csv: every number with all digits in a column of its own.
-    rliable: JSON of normalised scores, runs by tasks, whichever the table. By default a table that fits the window in
-    a terminal, and Markdown elsewhere."""
+    """Markdown, LaTeX, CSV with all digits, or JSON for rliable; by default a table in a terminal, else Markdown."""
     out: Path | None = None
-    """A file instead of the screen."""
+    """File to write the table to, instead of printing it."""
     into: Path | None = None
-    """A Markdown page; what stands between its lines <!-- MARK: begin --> and <!-- MARK: end --> is replaced."""
+    """Markdown page to put the table into, between its lines <!-- MARK: begin --> and <!-- MARK: end -->."""
     mark: str = "table"
-    """The MARK, where a page has several tables."""
+    """The MARK of --into, for a page that has several tables."""
 
 
 def found_by(command: TableCommand) -> Records:

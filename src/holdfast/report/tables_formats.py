@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from holdfast.report.printable import printable
+from holdfast.printable import printable
 from holdfast.report.summary import Estimate
 from holdfast.report.tables import Table
 from holdfast.report.tables_lines import TASK, Line, Value

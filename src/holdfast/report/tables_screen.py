@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from holdfast.report.printable import printable
+from holdfast.printable import printable
 from holdfast.report.tables import Table
 from holdfast.report.tables_formats import Row, Style, notes_of, rows_of
 

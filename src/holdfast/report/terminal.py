@@ -1,30 +1,65 @@
-"""A run on the screen: its matrix, its routes, its certificate."""
+"""A run on the screen: its matrix, its routes, its certificate, or how far it is."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.evaluation.certificates import Certificate, changed, verdict
 from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.experts.check import Check
+from holdfast.printable import printable
 from holdfast.report.published import Row, published
 from holdfast.report.summary import fewest_to_most
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.state import state_of
 
 
-def show(console: Console, folder: RunFolder, matrix: Matrix) -> None:
-    """Prints a run and names its folder."""
+def show(console: Console, folder: RunFolder) -> None:
+    """Prints what is known of a run, and names its folder."""
+    state, matrix = state_of(folder), folder.read_matrix()
     data_returns, row = folder.record["data_returns"], published(folder.record["config"])
-    console.print(matrix_table(matrix, data_returns, row))
-    console.print(metrics_line(matrix), highlight=False)
-    console.print(beside_line(matrix, data_returns, row), highlight=False)
+    if matrix and matrix.stages:
+        console.print(matrix_table(matrix, data_returns, row))
+        _print(console, metrics_line(matrix), beside_line(matrix, data_returns, row))
     if routes := folder.read_routes():
         console.print(routes_table(routes))
-    console.print(certificate_line(folder.read_certificates()), highlight=False)
-    console.print(f"folder: {folder.path}", highlight=False)
+    console.print(certificate_line(folder.read_certificates()))
+    if not state.complete:
+        _print(console, *state.lines())
+    _print(console, f"folder: {folder.path}")
+
+
+def summary(folder: RunFolder) -> dict[str, Any]:
+    """What is known of a run, as plain data."""
+    state, matrix = state_of(folder), folder.read_matrix()
+    return {
+        "folder": str(folder.path),
+        "complete": state.complete,
+        "tasks": state.tasks,
+        "learned": state.tasks[: state.learned],
+        "step": state.step,
+        "steps": state.steps,
+        "next": None if state.complete else state.command,
+        "config": folder.record["config"],
+        "matrix": matrix.to_json() if matrix else None,
+        "routes": folder.read_routes(),
+        "certificate": verdict(folder.read_certificates()),
+    }
+
+
+def _print(console: Console, *texts: str) -> None:
+    """Prints lines that hold names from files: nothing in them is markup, and a long one is not broken."""
+    for line in "\n".join(filter(None, texts)).splitlines():
+        console.print(Text(printable(line)), soft_wrap=True)
+
+
+def _text(value: object, style: str = "") -> Text:
+    """A cell or a title as it is written, nothing in it being markup."""
+    return Text(printable(value), style)
 
 
 def beside_line(matrix: Matrix, data_returns: Mapping[str, float], row: Row | None) -> str:
@@ -49,14 +84,15 @@ def measures(normalised: float | None, gap: float | None, forgotten: float | Non
 
 def matrix_table(matrix: Matrix, data_returns: Mapping[str, float], row: Row | None) -> Table:
     """Mean returns after each task; a result that was carried over, since nothing changed, is dim."""
-    table = Table(title=f"{matrix.learner} on {matrix.suite}, seed {matrix.seed}: mean return of {_episodes(matrix)}")
+    title = f"{matrix.learner} on {matrix.suite}, seed {matrix.seed}: mean return of {_episodes(matrix)}"
+    table = Table(title=_text(title, "table.title"))
     table.add_column("after learning")
     for task in matrix.tasks:
-        table.add_column(task, justify="right")
+        table.add_column(_text(task), justify="right")
     mean = matrix.mean
     for stage, task in enumerate(matrix.tasks):
         cells = zip(mean[stage], matrix.carried[stage], strict=True)
-        table.add_row(task, *(_cell(value, origin) for value, origin in cells))
+        table.add_row(_text(task), *(_cell(value, origin) for value, origin in cells))
     for rows in (_interval_rows(matrix), _success_rows(matrix)):
         table.add_section()
         for line in rows:
@@ -77,13 +113,13 @@ def _episodes(matrix: Matrix) -> str:
     return f"{count} {'episode' if count == 1 else 'episodes'}{same}"
 
 
-def _cell(value: float | None, origin: int | None = None) -> str:
+def _cell(value: float | None, origin: int | None = None) -> Text:
     if value is None:
-        return ""
-    return f"{value:.4g}" if origin is None else f"[dim]{value:.4g}[/dim]"
+        return Text()
+    return Text(f"{value:.4g}", "" if origin is None else "dim")
 
 
-def _interval_rows(matrix: Matrix) -> list[list[str]]:
+def _interval_rows(matrix: Matrix) -> list[list[str | Text]]:
     """Where each task's last mean lies with 95 % confidence."""
     found = matrix.intervals().get("tasks", {})
     names = ("95 %: from", "95 %: to")
@@ -91,7 +127,7 @@ def _interval_rows(matrix: Matrix) -> list[list[str]]:
     return [[name, *map(_cell, row)] for name, row in zip(names, cells, strict=True) if found]
 
 
-def _success_rows(matrix: Matrix) -> list[list[str]]:
+def _success_rows(matrix: Matrix) -> list[list[str | Text]]:
     """How many of the last episodes succeeded, and between what the rate lies with 95 % confidence."""
     found = matrix.success().values()
     between = [f"{100 * one['interval'][0]:.0f}, {one['interval'][1]:.0%}" for one in found]
@@ -101,8 +137,6 @@ def _success_rows(matrix: Matrix) -> list[list[str]]:
 def metrics_line(matrix: Matrix) -> str:
     """The run in one line of numbers."""
     metrics = matrix.metrics()
-    if not metrics:
-        return "not evaluated yet: holdfast evaluate does it"
     known = {name: metrics[name] for name in ("NormAvg", "AvgGap", "AvgF", "BWT", "FWT") if metrics[name] is not None}
     sure = {name: f" ({pair[0]:.3g} to {pair[1]:.3g})" for name, pair in matrix.intervals().items() if name in known}
     numbers = [f"{name} {value:.4g}{sure.get(name, '')}" for name, value in known.items()]
@@ -121,7 +155,8 @@ def routes_table(routes: Sequence[dict[str, Any]]) -> Table:
         distances = ", ".join(f"{found['task']} {_distance(found['distance'])}" for found in route["candidates"])
         threshold = "" if route["threshold"] is None else f"{route['threshold']:g}"
         copy = f"{route['copy']}{' (new)' if route['opened'] else ''}"
-        table.add_row(route["task"], copy, route["source"] or "", distances, threshold, route["reason"])
+        cells = (route["task"], copy, route["source"] or "", distances, threshold, route["reason"])
+        table.add_row(*map(_text, cells))
     return table
 
 
@@ -130,10 +165,10 @@ def _distance(value: float | None) -> str:
     return "∞" if value is None else f"{value:.3g}"
 
 
-def certificate_line(certificates: Sequence[Certificate]) -> str:
+def certificate_line(certificates: Sequence[Certificate]) -> Text:
     """Whether anything that was learned has changed since."""
     colour = "green" if certificates and not changed(certificates) else "yellow"
-    return f"certificate: [{colour}]{verdict(certificates)}[/{colour}]"
+    return Text("certificate: ").append(_text(verdict(certificates), colour))
 
 
 def checks_table(checks: Sequence[Check]) -> Table:
@@ -144,5 +179,5 @@ def checks_table(checks: Sequence[Check]) -> Table:
     for found in checks:
         returns = (f"{found.mean:.3f}", f"{found.least:.2f}")
         rest = (str(found.duplicates), f"{found.coverage:.0%}", str(found.replayed))
-        table.add_row(found.task, str(found.episodes), *returns, *rest)
+        table.add_row(_text(found.task), str(found.episodes), *returns, *rest)
     return table

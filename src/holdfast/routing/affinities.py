@@ -52,11 +52,11 @@ class Affinity(ABC):
     """A measure of distance, with the threshold up to which a task is near."""
 
     threshold: float = 0.0
-    """A task farther than this from all learned ones gets a new copy (tau)."""
+    """Distance up to which a task is near; a task farther from all learned ones gets a new copy (tau)."""
     memory: int = 256
-    """Observations kept of every task for routing."""
+    """Number of observations that are kept of every task for routing."""
     max_copies: int | None = None
-    """The most copies there may be; then the nearest task's copy is taken, near or not, of those that are not full."""
+    """Largest number of copies; then a task goes to the nearest task's copy that is not full, near or not."""
 
     def __post_init__(self) -> None:
         if self.threshold != self.threshold:
@@ -94,9 +94,9 @@ class ActionAffinity(Affinity):
     """How badly the learned policy predicts the new task's actions (section 3.4.1)."""
 
     batches: int = 4
-    """Batches of windows that the prediction error is averaged over."""
+    """Number of batches that the prediction error is averaged over."""
     windows: int = 64
-    """Windows per batch."""
+    """Windows per batch of the prediction error."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,7 +122,7 @@ class LatentAffinity(Affinity):
 
 @dataclass(frozen=True)
 class HybridAffinity(Affinity):
-    """Both, mixed (section 3.4.3).
+    """Action and latent affinity, mixed (section 3.4.3).
 
     Between several candidates each score is scaled to 0..1, so that the best of one score is at most 1 - alpha or
     alpha away: with a threshold of at least min(alpha, 1 - alpha) no copy is opened after the second task, unless
@@ -130,15 +130,15 @@ class HybridAffinity(Affinity):
     """
 
     alpha: float = 0.7
-    """Weight of the action score; the latent score has the rest."""
+    """Weight of the action score; the latent score has the rest of 1."""
     action_threshold: float = 1.0
-    """Scale of the action score where there is one candidate, and nothing to compare it with."""
+    """Scale of the action score if there is a single candidate, and so nothing to compare it with."""
     latent_threshold: float = 1.0
-    """Scale of the latent score where there is one candidate."""
+    """Scale of the latent score if there is a single candidate."""
     batches: int = 4
-    """Batches of windows that the prediction error is averaged over."""
+    """Number of batches that the prediction error is averaged over."""
     windows: int = 64
-    """Windows per batch."""
+    """Windows per batch of the prediction error."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

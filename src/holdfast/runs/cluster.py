@@ -156,8 +156,8 @@ def scratch(out: str) -> Path:
 
 def _placed(job: Job, folder: Path, memo: Path) -> list[str]:
     """The run's words with paths that mean the same whatever folder a worker is in."""
-    words = [*job.words[: job.words.index("--memo") if "--memo" in job.words else job.words.index("--out")]]
-    return [*words, *(["--memo", str(memo)] if "--memo" in job.words else []), "--out", str(folder)]
+    words = [*job.words[: job.words.index("--cache") if "--cache" in job.words else job.words.index("--out")]]
+    return [*words, *(["--cache", str(memo)] if "--cache" in job.words else []), "--out", str(folder)]
 
 
 def _pieces(folder: Path, log: Path) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Mapping
@@ -65,10 +66,14 @@ class RunFolder:
     def _begin(self, plan: Plan) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise Mistake(f"{self.path} is a file: choose another --out")
-        config = json.loads(json.dumps(asdict(plan)))
         if not self.resumed:
+            config = json.loads(json.dumps(asdict(plan)))
             self._create(config, plan.threads or torch.get_num_threads())  # a resumed run has as many
-        if difference := first_difference(completed(self._config()["config"]), config):
+        self.check_plan(plan)
+
+    def check_plan(self, plan: Plan) -> None:
+        """Raises unless this is a run of this plan."""
+        if difference := first_difference(completed(self._config()["config"]), json.loads(json.dumps(asdict(plan)))):
             name, old, new = difference
             raise Mistake(f"{self.path} is a run with {name} = {old}, not {new}: choose another --out or delete it")
 
@@ -179,10 +184,9 @@ class RunFolder:
         return len(self.index["stages"])
 
     def how_to_go_on(self) -> str:
-        """What to do while there are no results to the end, in words."""
-        if self.learned == len(self.record["config"]["order"]):
-            return f"holdfast evaluate {self.path}"
-        return "it is not trained to its end, so run its command again"
+        """The command that goes on with a run that has no results to its end."""
+        trained = self.learned == len(self.record["config"]["order"])
+        return f"holdfast {'evaluate' if trained else 'run --config'} {shlex.quote(str(self.path))}"
 
     def commit(self, snapshot: Snapshot, newest_only: bool) -> None:
         """Keeps what was learned by a stage; the new index makes it valid, all of it at once."""

@@ -25,7 +25,8 @@ Settings = dict[str, Any]
 ALL, OUT = "all", "out"
 NAMES: Settings = {"suite": "toy", "learner": "affinity-l", "preset": "paper", "budget": "quick", "protocol.name": None}
 UNSAID = ("seed", *NAMES)  # in the readable part of a folder's name these stand apart, or not at all
-SWEEPS_OWN = ("out", "memo")
+SWEEPS_OWN = ("out", "cache", "quiet")
+RENAMED = {"single": "reference"}  # what older grids say
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,14 @@ def read_grid(path: Path, out: Path | None = None, budget: str | None = None) ->
 
 
 def _settings(path: Path, table: Mapping[str, Any]) -> Settings:
-    settings = dict(flattened(table))
+    settings = {RENAMED.get(name, name): value for name, value in flattened(table)}
     for name, value in settings.items():
         if value == []:
             raise Mistake(f"{path}: {name} = [] stands for no run: write a value, or leave it out")
     return settings
 
 
-def expand(grid: Grid, parts: Sequence[str], device: str, memo: bool) -> list[Job]:
+def expand(grid: Grid, parts: Sequence[str], device: str, cache: bool) -> list[Job]:
     """The grid's runs, all checked; one that several parts ask for is there once."""
     for name in parts:
         if name not in grid.parts:
@@ -100,7 +101,7 @@ def expand(grid: Grid, parts: Sequence[str], device: str, memo: bool) -> list[Jo
         for block in grid.parts[name]:
             for settings in combinations({**grid.common, **block}):
                 said = [key for key in settings if key in block and key not in UNSAID]
-                job = _job(grid, settings, said, device, memo)
+                job = _job(grid, settings, said, device, cache)
                 jobs.setdefault(job.name.rpartition("-")[2], job)
     return list(jobs.values())
 
@@ -114,7 +115,7 @@ def combinations(block: Settings) -> Iterator[Settings]:
         yield {name: chosen[name] for name in block}
 
 
-def _job(grid: Grid, settings: Settings, said: Sequence[str], device: str, memo: bool) -> Job:
+def _job(grid: Grid, settings: Settings, said: Sequence[str], device: str, cache: bool) -> Job:
     try:
         command = _checked(settings)
         _check_device(device if command.device == "auto" else command.device)
@@ -129,15 +130,15 @@ def _job(grid: Grid, settings: Settings, said: Sequence[str], device: str, memo:
     name = _readable(settings, said, digest)
     found = sorted(grid.out.glob(f"*-{digest}"))  # another grid may have called it otherwise
     path = found[0] if found else grid.out / name
-    last = {"memo": str(grid.out / "memo")} if memo else {}
+    last = {"cache": str(grid.out / "memo")} if cache else {}
     words = ["run", *_words(settings), *_words({**last, "out": str(path)})]
-    options = replace(command.options, memo=grid.out / "memo" if memo else None)
+    options = replace(command.options, cache=grid.out / "memo" if cache else None)
     return Job(path.name, tuple(words), replace(command, out=path, options=options))
 
 
 def address(command: RunCommand) -> str:
     """A short hash of everything that decides a run's result, but for its data, which the run folder checks."""
-    decides = [asdict(command.plan), command.device, command.options.full_matrix, str(command.options.single)]
+    decides = [asdict(command.plan), command.device, command.options.full_matrix, str(command.options.reference)]
     return hashlib.sha256(json.dumps([VERSION, *decides]).encode()).hexdigest()[:8]
 
 
@@ -180,8 +181,8 @@ def _checked(settings: Settings) -> RunCommand:
         raise Mistake("order = [[]] has no task: name some, or leave it out")
     suite = suite_for(command.plan)
     suite.check(command.plan.protocol)
-    if command.options.single:
-        single_results(command.options.single, suite, command.plan.protocol)
+    if command.options.reference:
+        single_results(command.options.reference, suite, command.plan.protocol)
     return command
 
 

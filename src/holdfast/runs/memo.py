@@ -19,7 +19,7 @@ class DiskMemo(Memo):
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise Mistake(f"{path} cannot be a memo ({problem.strerror}): choose another --memo") from None
+            raise Mistake(f"{path} cannot be a cache ({problem.strerror}): choose another --cache") from None
         self.path = path
 
     @contextmanager

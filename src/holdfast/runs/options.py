@@ -3,6 +3,11 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]  # --quiet alone, without --no-quiet
 
 
 @dataclass(frozen=True)
@@ -10,16 +15,18 @@ class Options:
     """How a run is carried out; none of this changes what is learned."""
 
     evaluate: bool = True
-    """Evaluate after every task; without, `holdfast evaluate` does it later."""
+    """Evaluate after every task; without it, `holdfast evaluate` does so later."""
     re_evaluate: bool = False
-    """Play every episode again, also where policy and episodes are the same to the bit as a stage before."""
+    """Play every episode again, even where policy and episodes are the same to the bit as at an earlier stage."""
     full_matrix: bool = False
-    """Evaluate tasks that are not learned yet as well; such entries are in no metric."""
-    single: Path | None = None
-    """A run of the learner `single` to measure forward transfer against."""
-    memo: Path | None = None
-    """A folder of finished fits and evaluations that runs share: what was done before, to the bit, is recalled."""
+    """Also evaluate tasks that are not learned yet; no metric uses these results."""
+    reference: Path | None = None
+    """Folder of a run of the learner `single`, which forward transfer is measured against."""
+    cache: Path | None = None
+    """Folder of finished fits and evaluations that runs share: what was done before, to the bit, is not done again."""
     save_every: float = 30.0
-    """Seconds after which a running fit is saved."""
+    """Seconds between two saves of a task that is being learned."""
     tensorboard: bool = find_spec("tensorboard") is not None
-    """Write TensorBoard event files; by default where tensorboard is installed."""
+    """Write TensorBoard event files; by default if tensorboard is installed."""
+    quiet: Flag = False
+    """Print nothing unless something is wrong."""

@@ -34,8 +34,8 @@ class Record:
         self.certificates = folder.read_certificates()
         self.matrix = folder.read_matrix() or empty_matrix(suite, learner)
         self.protocol = learner.plan.protocol
-        if options.single:
-            self.matrix.single = single_results(options.single, suite, learner.plan.protocol)
+        if options.reference:
+            self.matrix.single = single_results(options.reference, suite, learner.plan.protocol)
 
     def bring_learner_to(self, stage: int) -> None:
         """The learner as it was after a stage; one that retains may know later tasks as well."""
@@ -77,11 +77,14 @@ class Record:
         again = self.options.re_evaluate
         missing = [index for index in range(wanted) if again or self.matrix.returns[stage][index] is None]
         origins = {index: self._unchanged_since(stage, index) for index in missing}
+        name = f"task {stage + 1} of {len(self.suite.tasks)}: evaluate"
+        if missing:
+            self.screen.show(name, wanted - len(missing), wanted)
         for done, (index, told) in enumerate(self._results(stage, origins), wanted - len(missing) + 1):
             task, mean = self.suite.names[index], float(np.mean(self.matrix.returns[stage][index]))
             self.folder.event("evaluate", stage=stage, task=task, mean=mean, **told)
             self._keep()
-            self.screen.show(f"evaluate after {self.suite.names[stage]}", done, wanted, f"{task} {mean:.4g}")
+            self.screen.show(name, done, wanted, f"return {mean:.4g} on {task}")
 
     def _results(self, stage: int, origins: dict[int, int | None]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Enters these tasks' results, one after the other as they come; yields each task's index and where from."""

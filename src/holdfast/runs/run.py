@@ -30,13 +30,13 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
 
 def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix:
     """The run, and its record."""
-    memo = DiskMemo(options.memo) if options.memo else NoMemo()
+    memo = DiskMemo(options.cache) if options.cache else NoMemo()
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(path, learner.plan))
         team().wait()  # the others read it from here on
         check_fresh(learner, suite.names[: folder.learned])
         stack.enter_context(threads(folder.record["threads"]))
-        screen = stack.enter_context(Screen())
+        screen = stack.enter_context(Screen(options.quiet))
         board = stack.enter_context(Board(folder)) if options.tensorboard else None
         record = Record(folder, suite, learner, screen, options, memo)
         for stage, task in enumerate(suite.tasks):

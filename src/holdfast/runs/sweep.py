@@ -1,5 +1,6 @@
 """A sweep: carries out the runs of a grid that are not there yet, and tells how each of them ended."""
 
+import shlex
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -8,9 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
+from holdfast.printable import printable
 from holdfast.runs.attempt import Attempt, End, Engine, Progress
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.grid import Job
@@ -135,7 +138,8 @@ def table(results: Sequence[Result]) -> Table:
     found = Table("run", "", "recalled", "seconds", "")
     for result in sorted(results, key=lambda result: result.state == "failed"):
         if result.state == "failed":
-            found.add_row(result.job.name, "[red]failed", "", "", f"{result.reason} (log: {result.log})")
+            reason = Text(printable(f"{result.reason} (log: {shlex.quote(str(result.log))})"))
+            found.add_row(result.job.name, "[red]failed", "", "", reason)
         elif result.state == "there":
             found.add_row(result.job.name, "was there", "", "", "")
         else:

@@ -9,6 +9,7 @@ import tyro
 
 from holdfast.runs.engines import Resources, device_for, engine_for
 from holdfast.runs.grid import Job, expand, read_grid
+from holdfast.runs.options import Flag
 from holdfast.runs.recorder import Screen
 from holdfast.runs.sweep import Result, Sweep
 
@@ -17,30 +18,34 @@ from holdfast.runs.sweep import Result, Sweep
 class SweepCommand:
     """Carry out the runs of a grid; what is there already is not run again, and what was interrupted goes on."""
 
-    grid: Annotated[Path, tyro.conf.Positional]
-    """A TOML file, as in grids/."""
+    grid: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="GRID")]
+    """TOML file that lists the runs, as in grids/."""
     on: Literal["local", "ray"] = "local"
-    """Processes on this machine, or Ray."""
+    """Where to run: in processes on this machine, or on Ray."""
     part: tuple[str, ...] = ()
-    """Parts of the grid; by default all."""
+    """Parts of the grid to carry out; by default all."""
     out: Path | None = None
-    """The folder of the run folders; by default what the grid says, or runs/ and its name."""
+    """Folder for the run folders; by default the one that the grid names, or runs/ and the grid's name."""
     budget: str | None = None
-    """Instead of the one that the grid says, as in --budget smoke to try it out."""
+    """Budget of every run, instead of the one in the grid: --budget smoke tries a grid out."""
     device: str = "auto"
-    """auto, cpu or cuda, where the grid does not say."""
+    """Device of runs for which the grid names none: auto, cpu or cuda."""
     at_once: int | None = None
-    """Runs at the same time; by default one a GPU, or as many as the processor has room for (Ray: as it has room)."""
-    memo: bool = True
-    """Runs share finished fits and evaluations: what several have in common is trained and played once."""
-    dry: bool = False
+    """Number of runs at the same time; by default one per GPU, or as many as the cores (or Ray) have room for."""
+    cache: bool = True
+    """Share finished fits and evaluations, so that what several runs have in common is done once."""
+    dry: Flag = False
     """Check the grid and print its command lines; run nothing."""
     address: str | None = None
-    """Of a Ray cluster; by default one is started on this machine."""
+    """Address of a Ray cluster; by default one is started on this machine."""
     cpus: float | None = None
-    """Ray: processors per run; by default its threads."""
+    """Processor cores per run on Ray; by default the run's threads."""
     gpus: float | None = None
-    """Ray: GPUs per run, which may be a fraction; by default 1 with --device cuda, else none."""
+    """GPUs per run on Ray, which may be a fraction; by default 1 with --device cuda, otherwise 0."""
+    json: Flag = False
+    """Print how each run ended as JSON."""
+    quiet: Flag = False
+    """Print nothing unless a run fails."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +61,9 @@ def sweep(command: SweepCommand) -> Swept:
     """Carries out the runs of a grid, or only checks it."""
     grid = read_grid(command.grid, command.out, command.budget)
     device = device_for(command.on, command.device, command.gpus)
-    jobs = expand(grid, command.part, device, command.memo)
+    jobs = expand(grid, command.part, device, command.cache)
     if command.dry:
         return Swept(grid.out, jobs, [])
     resources = Resources(command.at_once, command.cpus, command.gpus, command.address)
-    with Screen() as screen, engine_for(command.on, jobs, device, grid.out, resources) as engine:
+    with Screen(command.quiet) as screen, engine_for(command.on, jobs, device, grid.out, resources) as engine:
         return Swept(grid.out, jobs, Sweep(jobs, engine, grid.out / "logs", screen).carry_out())

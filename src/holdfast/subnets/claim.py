@@ -28,24 +28,22 @@ class SubnetConfig:
     keep: float = 0.33
     """Share of the feasible entries that a task selects in every tensor (rho)."""
     schedule: Literal["constant", "equal_remaining"] = "constant"
-    """Constant: `keep` for every task. equal_remaining: a copy's free entries in equal shares for the `tasks` that it
-    is meant for, less those it already holds (the shares are equal in fact where nothing is reused)."""
+    """constant: `keep` for every task. equal_remaining: free entries in equal shares for the copy's tasks to come."""
     tasks: int | None = None
-    """Tasks that one copy is meant for: equal_remaining shares its entries among them, and a learner with one copy
-    refuses to begin where one of them would find none. By default as many as the suite has."""
+    """Number of tasks that one copy is meant for; by default as many as the suite has."""
     reuse: bool = True
-    """Whether a task may select entries that earlier tasks own (they stay frozen)."""
+    """Let a task select entries that earlier tasks own; they stay frozen."""
     exclude: tuple[str, ...] = ("timestep",)
-    """Modules without masks."""
+    """Names of modules that get no masks."""
     outside: Outside = "private"
-    """Parameters without masks: each task has its own, or frozen after a copy's first task, or shared (this leaks)."""
+    """Parameters without masks are private to each task, frozen after a copy's first, or shared (which forgets)."""
+    # without reuse a task may select nothing of the source's mask, so that its scores start as noise alone
     warm_start: float = 2.0
-    """Scores start at this times the source's mask (lambda); 0 draws them anew even where there is a source. Without
-    reuse a task may select nothing of the source's mask, so that its scores start as `noise` alone."""
+    """Factor on the source's mask that scores start from (lambda); 0 draws scores anew even if there is a source."""
     noise: float = 0.02
-    """Standard deviation of the noise added to warm-started scores."""
+    """Standard deviation of the noise that is added to warm-started scores."""
     quantise_bits: int = 0
-    """Newly claimed weights are moved to 2**bits values per tensor; 0 leaves them as they are."""
+    """Bits that newly claimed weights are quantised to, per tensor; 0 leaves them as they are."""
 
     def __post_init__(self) -> None:
         if not 0 < self.keep <= 1:

@@ -15,11 +15,11 @@ class Protocol:
     """How a policy is evaluated."""
 
     name: str = "fixed-seeds"
-    """Its name in tables."""
+    """Name of the protocol; some suites have several (atari5: paper, noop, sticky)."""
     episodes: int = 20
     """Episodes per task, each from its own seed."""
     lanes: int = 20
-    """Episodes that are stepped together."""
+    """Number of episodes that are stepped together."""
     first_seed: int = 1_000_000
     """Seed of the first episode; the others count up from it."""
 

@@ -166,7 +166,7 @@ def load(arm: Arm, transitions: int) -> Dataset:
 
 def _again(arm: Arm, name: str, transitions: int) -> str:
     size = "" if name == arm.dataset(DEFAULT_SIZE) else f" --transitions {transitions}"
-    return f"holdfast data build panda3{size} --again"
+    return f"holdfast data build panda3{size} --rebuild"
 
 
 def environments(environment: str, protocol: Protocol) -> Workers:

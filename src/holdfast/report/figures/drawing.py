@@ -15,7 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from holdfast.report.printable import printable
+from holdfast.printable import printable
 from holdfast.report.tables_formats import number
 from holdfast.runs.files import write_bytes
 

@@ -18,14 +18,14 @@ class ReportCommand:
     A folder that is not a run, or damaged, is left out, and a line on stderr says so.
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Run folders, or folders with runs in them; exported ones have no weights, so no videos."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS...")]
+    """Run folders, or folders of run folders; exported ones have no weights, and so no videos."""
     out: Path = Path("report.html")
-    """The page."""
+    """File that the page is written to."""
     figures: Path | None = None
-    """A folder for every figure as PNG, SVG and PDF."""
+    """Folder to write every figure to, as PNG, SVG and PDF."""
     videos: bool = True
-    """Play every task again to film it; takes seconds a task."""
+    """Play every task again to film it, which takes seconds per task."""
 
 
 def put_page(command: ReportCommand) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from html import escape
 from itertools import zip_longest
 
+from holdfast.printable import printable
 from holdfast.report.figures.drawing import Drawing
-from holdfast.report.printable import printable
 
 VOID = {"meta", "br"}
 NUMBER = re.compile(r"[\N{MINUS SIGN}-]?\d")

@@ -1,0 +1,129 @@
+"""What a run would do, and about how long its training would take."""
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from statistics import median
+
+import numpy as np
+import torch
+
+from holdfast.data.episodes import Dataset, Episode
+from holdfast.errors import MissingData
+from holdfast.learners import Plan, learner_for
+from holdfast.learners.learner import check_device
+from holdfast.learners.recorder import Silent
+from holdfast.runs.command import RunCommand
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.run import threads
+from holdfast.runs.state import State, state_of
+from holdfast.suites import Suite, Task, suite
+from holdfast.suites.interface import Discrete, Interface
+
+STEPS = 50  # training steps that are timed
+ENOUGH = 5.0  # seconds after which fewer will do
+EPISODE = 200  # steps of an invented episode, at most
+
+
+def forecast(command: RunCommand) -> str:
+    """What a command would do, a line for each part of it; nothing is written."""
+    plan, device = command.plan, check_device(command.device)
+    found = suite(plan.suite, plan.order, plan.transitions, plan.data)  # one that makes no data
+    state = state_there(command)
+    missing = [task.name for task in found.tasks if dataset_of(task) is None]
+    steps, tasks = plan.config.fit.steps, len(found.tasks)
+    lines = {
+        "suite": plan.suite,
+        "tasks": ", ".join(found.names),
+        "learner": f"{plan.learner} (preset {plan.preset}, budget {plan.budget}, seed {plan.seed})",
+        "training": f"{steps} steps per task, {steps * tasks} in all, on {device}",
+        "evaluation": evaluation(command),
+        "data": f"would be made first: {', '.join(missing)}" if missing else "all there",
+        "folder": f"{command.out} ({folder_line(state)})",
+        "time": duration(steps * tasks - (state.done if state else 0), plan, found, device),
+    }
+    return "\n".join(f"{name:<12}{line}" for name, line in lines.items())
+
+
+def state_there(command: RunCommand) -> State | None:
+    """How far the run in the folder is, if there is one; raises where the run could not be carried out there."""
+    if not command.out.exists() or (command.out.is_dir() and not any(command.out.iterdir())):
+        return None
+    folder = RunFolder(command.out)
+    folder.check_plan(command.plan)
+    return state_of(folder)
+
+
+def folder_line(state: State | None) -> str:
+    """Whether a run begins there or goes on."""
+    if state is None:
+        return "new"
+    if state.complete:
+        return "complete: its results would be shown"
+    return f"goes on; {'; '.join(state.known())}"
+
+
+def evaluation(command: RunCommand) -> str:
+    """What is played after each task."""
+    if not command.options.evaluate:
+        return "none"
+    return f"{command.plan.protocol.episodes} episodes of every learned task after each task"
+
+
+def duration(steps: int, plan: Plan, found: Suite, device: str) -> str:
+    """About how long so many training steps take."""
+    if steps == 0:
+        return "all tasks are trained"
+    seconds = step_seconds(plan, found, device)
+    total = timedelta(seconds=round(seconds * steps))
+    return (
+        f"about {total} of training ({1000 * seconds:.3g} ms per step, measured here just now); evaluation comes on top"
+    )
+
+
+def step_seconds(plan: Plan, found: Suite, device: str) -> float:
+    """The median time of a few training steps on the first task, with invented data if its own is not there yet."""
+    fit = replace(plan.config.fit, steps=STEPS, log_every=1)
+    short = replace(plan, config=replace(plan.config, fit=fit))
+    task, clock = found.tasks[0], Clock()
+    data = dataset_of(task) or invented(task.interface)
+    with threads(plan.threads or torch.get_num_threads()), suppress(Enough):
+        learner_for(short, found, device).learn(replace(task, load=lambda: data), clock)
+    return median(np.diff(clock.times))
+
+
+class Enough(Exception):
+    """The clock has seen enough steps."""
+
+
+class Clock(Silent):
+    """Notes when each step ended."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def progress(self, done: int, total: int, loss: float) -> None:
+        self.times.append(time.perf_counter())
+        if len(self.times) > 2 and self.times[-1] - self.times[0] > ENOUGH:
+            raise Enough
+
+
+def dataset_of(task: Task) -> Dataset | None:
+    """A task's data, if it need not be made first."""
+    try:
+        return task.load()
+    except MissingData:
+        return None
+
+
+def invented(interface: Interface) -> Dataset:
+    """Data that looks like a task's own, and costs as much to learn from."""
+    length, random = min(interface.horizon, EPISODE), np.random.default_rng(0)
+    kind = np.float32 if len(interface.observation) == 1 else np.uint8
+    observations = random.integers(256, size=(length, *interface.observation)).astype(kind)
+    if isinstance(interface.actions, Discrete):
+        actions = np.zeros(length, np.int64)
+    else:
+        actions = np.zeros((length, interface.actions.width), np.float32)
+    return Dataset.of([Episode(observations, actions, np.zeros(length))] * 4)

@@ -1,0 +1,75 @@
+"""How far a run is, as its folder tells."""
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from holdfast.runs.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a run is."""
+
+    tasks: list[str]
+    learned: int  # tasks
+    evaluated: int  # stages
+    step: int  # of the task that is being learned
+    steps: int  # per task
+    heard: float | None  # when the last event was written, in seconds since the epoch
+    command: str  # that goes on with it
+
+    @property
+    def trained(self) -> bool:
+        """Whether every task is learned."""
+        return self.learned == len(self.tasks)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every task is learned and evaluated."""
+        return self.trained and self.evaluated == len(self.tasks)
+
+    @property
+    def done(self) -> int:
+        """Training steps taken, of all tasks."""
+        return self.learned * self.steps + self.step
+
+    def known(self) -> list[str]:
+        """What is learned and evaluated, in words."""
+        count = len(self.tasks)
+        learned = f"learned {self.learned} of {count} tasks"
+        lines = [f"{learned} ({', '.join(self.tasks[: self.learned])})" if self.learned else learned]
+        if not self.trained:
+            lines.append(f"{self.tasks[self.learned]} is at step {self.step} of {self.steps}")
+        lines.append(f"evaluated after {self.evaluated} of {count} tasks" if self.evaluated else "not evaluated yet")
+        return lines
+
+    def lines(self) -> list[str]:
+        """The same, with when it was last heard of, and how to go on."""
+        if self.complete:
+            return self.known()
+        heard = [] if self.heard is None else [f"last event {timedelta(seconds=round(time.time() - self.heard))} ago"]
+        return [*self.known(), *heard, f"to go on: {self.command}"]
+
+
+def state_of(folder: RunFolder) -> State:
+    """How far the run in a folder is."""
+    config, learned = folder.record["config"], folder.learned
+    matrix = folder.read_matrix()
+    events = folder.events()
+    return State(
+        tasks=list(config["order"]),
+        learned=learned,
+        evaluated=matrix.stages if matrix else 0,
+        step=_step(events, learned),
+        steps=config["config"]["fit"]["steps"],
+        heard=events[-1]["time"] if events else None,
+        command=folder.how_to_go_on(),
+    )
+
+
+def _step(events: list[dict[str, Any]], stage: int) -> int:
+    """The last recorded step of the task that is learned at a stage."""
+    steps = [event["step"] for event in events if event.get("stage") == stage and "step" in event]
+    return steps[-1] if steps else 0
