@@ -44,7 +44,7 @@ fitting, toy = (import_module(f"holdfast.{name}") for name in ("learners.fit", "
 
 def run_tiny(name: str, path: Path, memo: Path | None = None, **settings: Any) -> None:
     found = tiny_suite()
-    run(found, tiny_learner(name, found, **settings), path, replace(QUIET, memo=memo))
+    run(found, tiny_learner(name, found, **settings), path, replace(QUIET, cache=memo))
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_recalled_in_the_middle_and_trained_on_equals_trained(name, tmp_path, tr
     learner = tiny_learner(name, found, seed=3)
     learner.learn = _only_once(learner.learn)  # type: ignore[method-assign]
     with pytest.raises(StopIteration):
-        run(found, learner, tmp_path / "first", replace(QUIET, memo=tmp_path / "memo"))
+        run(found, learner, tmp_path / "first", replace(QUIET, cache=tmp_path / "memo"))
     run_tiny(name, tmp_path / "second", tmp_path / "memo", seed=3)
     assert len(trained) == 3 + 1 + 2
     assert contents(tmp_path / "plain") == contents(tmp_path / "second")
@@ -98,11 +98,11 @@ def _only_once(learn: Callable) -> Callable:
 def test_the_first_task_of_all_sparse_learners_and_thresholds_is_trained_once(tmp_path, trained):
     for name in SPARSE:
         found = tiny_suite(tasks=1)
-        run(found, tiny_learner(name, found), tmp_path / name, replace(QUIET, memo=tmp_path / "memo"))
+        run(found, tiny_learner(name, found), tmp_path / name, replace(QUIET, cache=tmp_path / "memo"))
     for threshold in (1.0, 2.0):
         found = tiny_suite(tasks=1)
         learner = tiny_learner("affinity-a", found, routing__threshold=threshold)
-        run(found, learner, tmp_path / str(threshold), replace(QUIET, memo=tmp_path / "memo"))
+        run(found, learner, tmp_path / str(threshold), replace(QUIET, cache=tmp_path / "memo"))
     assert len(trained) == 1
 
 
@@ -117,7 +117,7 @@ def test_the_first_task_of_naive_cumulative_and_every_ewc_is_trained_once_and_si
     ]:
         found = tiny_suite(tasks=1)
         path = tmp_path / f"{name}{settings.get('strength')}"
-        run(found, tiny_learner(name, found, **settings), path, replace(QUIET, memo=tmp_path / "memo"))
+        run(found, tiny_learner(name, found, **settings), path, replace(QUIET, cache=tmp_path / "memo"))
     assert len(trained) == 2
 
 
@@ -160,7 +160,7 @@ def test_an_interrupted_fit_that_was_resumed_is_remembered_whole(tmp_path, monke
             raise InterruptedError
 
     monkeypatch.setattr(FolderRecorder, "save", stop)
-    options = replace(QUIET, save_every=0.0, memo=tmp_path / "memo")
+    options = replace(QUIET, save_every=0.0, cache=tmp_path / "memo")
     found = tiny_suite()
     with pytest.raises(InterruptedError):
         run(found, tiny_learner("naive", found), tmp_path / "broken", options)
@@ -182,7 +182,7 @@ def go_on(path: Path, code: str, memo: Path | None, stops: bool) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(InterruptedError) if stops else nullcontext():
         patch.setattr(memos, "code", lambda: code)
         patch.setattr(FolderRecorder, "save", stop)
-        run(found, tiny_learner("naive", found), path, replace(QUIET, save_every=0.0, memo=memo))
+        run(found, tiny_learner("naive", found), path, replace(QUIET, save_every=0.0, cache=memo))
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def _train_while_another_waits(folder: Path, number: int, both_ask: Barrier) -> 
 
     fitting.train, DiskMemo.entry = slow, ask  # type: ignore[method-assign]
     found = tiny_suite(tasks=1)
-    options = replace(QUIET, memo=folder / "memo", evaluate=False)  # evaluations ask the memo as well
+    options = replace(QUIET, cache=folder / "memo", evaluate=False)  # evaluations ask the memo as well
     run(found, tiny_learner("naive", found), folder / f"run-{number}", options)
 
 
@@ -517,5 +517,5 @@ def test_a_full_disk_leaves_a_memo_without_halves_and_a_run_whole(tmp_path, monk
 @pytest.mark.parametrize("place", ["/dev/null", "/dev/null/x", "/proc/x"])
 def test_what_cannot_be_a_memo_is_said_before_a_run_begins(place, tmp_path, capsys):
     words = ("run", "--budget", "smoke", "--out", str(tmp_path / "run"), "--memo", place)
-    assert f"{place} cannot be a memo" in mistake(capsys, *words)
+    assert f"{place} cannot be a cache" in mistake(capsys, *words)
     assert not (tmp_path / "run").exists()

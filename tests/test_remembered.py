@@ -49,24 +49,24 @@ def run_tiny(name: str, path: Path, **options: Any) -> None:
 def test_a_run_with_recalled_results_equals_one_that_was_played(name, tmp_path, played):
     run_tiny(name, tmp_path / "plain")
     count = len(played)
-    run_tiny(name, tmp_path / "first", memo=tmp_path / "memo")
+    run_tiny(name, tmp_path / "first", cache=tmp_path / "memo")
     assert len(played) == 2 * count
-    run_tiny(name, tmp_path / "second", memo=tmp_path / "memo")
+    run_tiny(name, tmp_path / "second", cache=tmp_path / "memo")
     assert len(played) == 2 * count
     assert contents(tmp_path / "plain") == contents(tmp_path / "first") == contents(tmp_path / "second")
 
 
 def test_the_first_task_of_all_sparse_learners_is_played_once(tmp_path, played):
     for name in SPARSE:
-        run_tiny(name, tmp_path / name, memo=tmp_path / "memo")
+        run_tiny(name, tmp_path / name, cache=tmp_path / "memo")
     assert played.count(tiny_suite().names[0]) == 1
 
 
 def test_asked_to_play_again_it_does(tmp_path, played):
-    run_tiny("single", tmp_path / "run", memo=tmp_path / "memo")
+    run_tiny("single", tmp_path / "run", cache=tmp_path / "memo")
     count = len(played)
     found = tiny_suite()
-    again = replace(QUIET, memo=tmp_path / "memo", re_evaluate=True)
+    again = replace(QUIET, cache=tmp_path / "memo", re_evaluate=True)
     run(found, tiny_learner("single", found), tmp_path / "other", again)
     assert len(played) >= 2 * count
 
@@ -206,7 +206,7 @@ def test_two_that_want_the_same_in_another_order_do_not_wait_for_each_other(tmp_
 
 def test_the_log_says_what_was_played_and_what_recalled(tmp_path):
     for name in ("first", "second"):
-        run_tiny("single", tmp_path / name, memo=tmp_path / "memo")
+        run_tiny("single", tmp_path / name, cache=tmp_path / "memo")
     told = [
         [
             (event["recalled"], event["carried"])

@@ -92,21 +92,21 @@ def test_a_mask_costs_a_bit_per_weight_and_a_task_its_mask_and_new_weights(tmp_p
 def test_forward_transfer_is_measured_against_a_run_of_single(tmp_path):
     found = tiny_suite()
     run(found, tiny_learner("single", found), tmp_path / "single", QUIET)
-    matrix = run(found, tiny_learner("naive", found), tmp_path / "naive", replace(QUIET, single=tmp_path / "single"))
+    matrix = run(found, tiny_learner("naive", found), tmp_path / "naive", replace(QUIET, reference=tmp_path / "single"))
     alone = json.loads((tmp_path / "single" / "matrix.json").read_text())["mean"]
     gains = [matrix.mean[j][j] - alone[j][j] for j in (1, 2)]
     assert matrix.metrics()["FWT"] == pytest.approx(sum(gains) / 2)
     run(found, tiny_learner("ewc", found), tmp_path / "ewc", QUIET)
-    later = run(found, tiny_learner("ewc", found), tmp_path / "ewc", replace(QUIET, single=tmp_path / "single"))
+    later = run(found, tiny_learner("ewc", found), tmp_path / "ewc", replace(QUIET, reference=tmp_path / "single"))
     assert json.loads((tmp_path / "ewc" / "matrix.json").read_text())["metrics"]["FWT"] == later.metrics()["FWT"]
     with pytest.raises(holdfast.Mistake, match="not an evaluated run of the learner single"):
-        run(found, tiny_learner("naive", found), tmp_path / "other", replace(QUIET, single=tmp_path / "naive"))
+        run(found, tiny_learner("naive", found), tmp_path / "other", replace(QUIET, reference=tmp_path / "naive"))
     path = tmp_path / "single" / "matrix.json"
     record = json.loads(path.read_text())
     for other in ({"suite": "atari5"}, {"protocol": {**record["protocol"], "name": "sticky"}}, {"targets": [1, 2, 3]}):
         path.write_text(json.dumps({**record, **other}))
         with pytest.raises(holdfast.Mistake, match="is no reference for this run: its suite, protocol or targets"):
-            run(found, tiny_learner("naive", found), tmp_path / "other", replace(QUIET, single=tmp_path / "single"))
+            run(found, tiny_learner("naive", found), tmp_path / "other", replace(QUIET, reference=tmp_path / "single"))
 
 
 def test_a_reopened_run_acts_as_it_did(tmp_path):

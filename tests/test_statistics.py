@@ -128,7 +128,7 @@ def test_a_task_whose_episodes_differ_has_an_interval_also_beside_one_whose_are_
     assert (summary.returns["A"].interval, summary.returns["B"].interval) == (None, (0.0, 1.0))
     assert (summary.gap.interval, summary.normalised.interval, summary.forgetting.interval) == (None, None, None)
     columns = matrix_table(matrix, {}, None).columns
-    assert [list(column.cells)[2] for column in columns] == ["95 %: from", "", "0"]
+    assert [str(list(column.cells)[2]) for column in columns] == ["95 %: from", "", "0"]
 
 
 def test_an_episode_played_again_makes_nothing_surer():

@@ -218,7 +218,7 @@ def test_a_reference_run_that_is_there_and_knows_the_tasks_is_allowed(tmp_path):
     (single,) = jobs_of(grid(tmp_path, plain))
     main(list(single.words))
     (job,) = jobs_of(grid(tmp_path, f"{QUICK}[[a]]\nlearner='naive'\nsingle='{single.path}'\n"))
-    assert job.command.options.single == single.path
+    assert job.command.options.reference == single.path
     with pytest.raises(Mistake, match="no result for NorthWest"):
         jobs_of(grid(tmp_path, f"[[a]]\nlearner='naive'\nsingle='{single.path}'\norder=[['NorthWest']]\n"))
 
@@ -243,7 +243,7 @@ def sweep(found: Grid, engine: attempts.Engine, **more: Any) -> list[Result]:
 def alone(job: Job, path: Path) -> Path:
     """The same run by itself, without a memo."""
     words = list(job.words[1:])
-    del words[words.index("--memo") : words.index("--memo") + 2]
+    del words[words.index("--cache") : words.index("--cache") + 2]
     words[words.index("--out") + 1] = str(path)
     main(["run", *words])
     return path
@@ -455,7 +455,7 @@ def test_a_sweep_that_is_killed_or_interrupted_takes_its_runs_with_it_and_goes_o
         process.send_signal(signal.SIGINT)
         said = process.stderr.read().decode() if process.stderr else ""
         assert process.wait() == 130
-    assert said == "holdfast: interrupted; the same command goes on from here\n"
+    assert said.splitlines()[-1] == "holdfast: interrupted; the same command goes on from here"
     assert free(job.path)
     assert not complete(job)
     assert (job.path / "state").exists()
