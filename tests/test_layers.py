@@ -11,7 +11,7 @@ import holdfast
 
 SOURCE = Path(holdfast.__file__).parent
 ORDER = ["data", "suites", "experts", "nets", "subnets", "routing", "learners", "evaluation", "runs", "report"]
-FIRST = {"errors", "versions", "gpu"}  # modules beside the folders that all may use; the others use all
+FIRST = {"errors", "versions", "printable", "gpu"}  # modules beside the folders that all may use; the others use all
 FILES = sorted(SOURCE.rglob("*.py"))
 TOP = {path.stem for path in SOURCE.iterdir() if path.is_dir() or path.suffix == ".py"}  # beside `holdfast` itself
 PACKAGE = "holdfast"  # reached where the whole package is, or nobody can tell which part of it
