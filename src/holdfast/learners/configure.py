@@ -17,7 +17,7 @@ from holdfast.suites.task import Settings
 
 PRESETS = ("paper",)
 NO_SETTINGS: Settings = MappingProxyType({})
-BUDGETS = ("smoke", "quick", "paper", "full")
+BUDGETS = ("smoke", "quick", "full", "published")
 
 
 def configure(
@@ -30,10 +30,18 @@ def configure(
     protocol: str | None = None,
 ) -> Plan:
     """The plan that these names stand for; `suite` is for one that is not registered under its name."""
+    found = suite or named_suite(name)
+    for former, words in found.former_budgets.items():
+        if budget == former:
+            raise Mistake(
+                f"there is no budget {former!r} any more, since it was not the publication's: "
+                f"on {name} the same run is {words}"
+            )
     for kind, value, known in (("preset", preset, PRESETS), ("budget", budget, BUDGETS)):
         if value not in known:
             raise Mistake(f"there is no {kind} {value!r}; there are {', '.join(known)}")
-    found = suite or named_suite(name)
+    if budget == "published" and budget not in found.budgets:
+        raise Mistake(f"nothing is published about {name}: use the budget smoke, quick or full")
     plan = Plan(entry(learner).config, Protocol(), name, learner, preset, budget, seed)
     plan = replace(plan, order=tuple(found.names), transitions=found.transitions, data=found.data)
     named = {"protocol.name": protocol, **found.protocols.get(protocol, {})} if protocol else {}
@@ -102,8 +110,9 @@ def read_plan(record: dict[str, Any], suite: Suite | None = None) -> Plan:
     missing = {"suite", "learner", "preset", "budget", "seed"} - set(record)
     if missing:
         raise Mistake(f"the run's config.json lacks {', '.join(sorted(missing))}")
+    record = completed(record)
     plan = configure(record["suite"], record["learner"], record["preset"], record["budget"], record["seed"], suite)
-    return _read(plan, completed(record))
+    return _read(plan, record)
 
 
 def _read(thing: Any, record: Any) -> Any:

@@ -33,9 +33,10 @@ class Plan:
     learner: str = "affinity-l"
     """Name of the learner (`holdfast learners` lists them)."""
     preset: str = "paper"
-    """Settings of the method: `paper` is faithful to the publication, its leaks closed."""
+    """Settings of the method: `paper` is faithful to the publication, its leaks closed; toy networks are smaller."""
     budget: str = "quick"
-    """How long to train and evaluate: smoke (seconds), quick (minutes on two cores), paper (as published), full."""
+    """How long to train and evaluate: smoke (seconds), quick (minutes on two cores), full (our own results are
+    made with it), published (as many steps, episodes and transitions as in the publication)."""
     seed: int = 0
     """Seed of every random choice except the evaluation's, which is protocol.first-seed."""
     threads: int | None = None
@@ -55,7 +56,8 @@ class Plan:
 
 
 def completed(record: Mapping[str, Any], later: Mapping[str, Any] = LATER) -> dict[str, Any]:
-    """A recorded plan with the settings that came after it."""
+    """A recorded plan with the settings that came after it, and under the names that budgets have now."""
     missing = {name: value for name, value in later.items() if not isinstance(value, dict)}
     inner = {name: completed(value, later[name]) for name, value in record.items() if isinstance(later.get(name), dict)}
-    return {**missing, **record, **inner}
+    renamed = {"budget": "full"} if record.get("budget") == "paper" else {}  # its settings are all recorded
+    return {**missing, **record, **inner, **renamed}

@@ -80,10 +80,10 @@ def games(data: str | None, transitions: int | None) -> dict[str, Game]:
     return {game.task: replace(game, data=data, horizon=horizon) for game in FIVE}
 
 
-PAPER = {
+RATE: dict[str, Any] = {"fit.batch": 64, "fit.learning_rate": 3e-4, "fit.schedule": "constant"}
+PAPER: dict[str, Any] = {
     "net.heads": 4,
-    "fit.batch": 64,
-    "fit.learning_rate": 3e-4,
+    **RATE,
     "fit.clip": 1.0,
     "fit.return_scale": 1556.0,
     "subnets.keep": 0.5,
@@ -127,9 +127,11 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "net.context": 4,
         "net.dropout": 0.0,
     },
-    "paper": {**DETERMINISTIC, **CONVERGED},
     "full": {"data": "expert-100", **CONVERGED, "protocol.name": "noop", **PROTOCOLS["noop"]},
+    # Twenty episodes, as published, though they are one; the publication has Minari's data (`--data minari`).
+    "published": {"data": "expert-10", **RATE, "fit.steps": 20_000, "protocol.name": "paper", "protocol.episodes": 20},
 }
+FORMER_BUDGETS = {"paper": "--budget full --protocol.name paper --data expert-10"}
 
 
 def task(game: Game) -> Task:
@@ -142,4 +144,6 @@ def atari5(transitions: int | None = None, data: str | None = None) -> Suite:
     """Five Atari games from pixels, discrete actions, recorded experts."""
     found = games(data, transitions)
     tasks = tuple(task(game) for game in found.values())
-    return Suite("atari5", tasks, {"paper": PAPER}, BUDGETS, transitions, data or "expert-10", PROTOCOLS)
+    return Suite(
+        "atari5", tasks, {"paper": PAPER}, BUDGETS, transitions, data or "expert-10", PROTOCOLS, FORMER_BUDGETS
+    )

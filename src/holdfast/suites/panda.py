@@ -183,16 +183,16 @@ def task(arm: Arm, transitions: int) -> Task:
     return Task(arm.task, interface, arm.target, data, simulators)
 
 
-PAPER = {
+RATE: dict[str, Any] = {"fit.batch": 128, "fit.learning_rate": 1e-4, "fit.schedule": "constant"}
+PAPER: dict[str, Any] = {
     "net.heads": 1,
-    "fit.batch": 128,
-    "fit.learning_rate": 1e-4,
+    **RATE,
     "fit.clip": 0.25,
     "fit.sampling": "windows",
     "fit.return_scale": 1000.0,
     "subnets.keep": 0.33,
     "ewc:over": "last",
-    "ewc:strength": 1e4,  # the best of 50 (published) to 1e7, see docs/results/panda3.md
+    "ewc:strength": 50.0,
     "si:strength": 0.5,
     "cumulative:capacity": 5_000,
     "affinity-a:routing.threshold": 0.45,
@@ -212,12 +212,20 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "protocol.episodes": 20,
         "transitions": 10_000,
     },
-    "paper": {"fit.steps": 50_000, "protocol.name": "paper", "protocol.episodes": 20},
     "full": {"fit.steps": 20_000, "protocol.name": "full", "protocol.episodes": 100},
+    "published": {
+        **RATE,
+        "fit.steps": 1_000_000,
+        "protocol.name": "paper",
+        "protocol.episodes": 20,
+        "transitions": 1_000_000,
+    },
 }
+FORMER_BUDGETS = {"paper": "--budget full --fit.steps 50000 --protocol.name paper --protocol.episodes 20"}
 
 
 def panda3(transitions: int | None = None) -> Suite:
     """A robot arm reaches, pushes, picks and places: three tasks of panda-gym, continuous, scripted experts."""
     size = transitions or DEFAULT_SIZE
-    return Suite("panda3", tuple(task(arm, size) for arm in ARMS.values()), {"paper": PAPER}, BUDGETS, size)
+    tasks = tuple(task(arm, size) for arm in ARMS.values())
+    return Suite("panda3", tasks, {"paper": PAPER}, BUDGETS, size, former_budgets=FORMER_BUDGETS)

@@ -60,6 +60,8 @@ class Suite:
     """Which data the tasks have, where the suite has several."""
     protocols: Mapping[str, Settings] = field(default_factory=dict, repr=False)
     """For each protocol by name, how it is evaluated."""
+    former_budgets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """For each budget that version 0.1 had and this one has not, the words that give the same run."""
 
     def __post_init__(self) -> None:
         if not self.tasks:

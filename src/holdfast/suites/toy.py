@@ -147,9 +147,9 @@ PRESET = {
 BUDGETS = {
     "smoke": {"fit.steps": 60, "protocol.episodes": 8, "transitions": 1_000},
     "quick": {"fit.steps": 300, "protocol.episodes": 20},
-    "paper": {"fit.steps": 1_000, "protocol.episodes": 20},
     "full": {"fit.steps": 1_000, "protocol.episodes": 100},
 }
+FORMER_BUDGETS = {"paper": "--budget full --protocol.episodes 20"}
 
 
 def near(action: float, latent: float) -> dict[str, float]:
@@ -171,7 +171,7 @@ def toy(transitions: int | None = None) -> Suite:
     }
     preset = {**PRESET, **near(action=8.0, latent=150.0), "fit.return_scale": 20.0}
     tasks = tuple(task(name, rule, 20.0, size) for name, rule in rules.items())
-    return Suite("toy", tasks, {"paper": preset}, BUDGETS, size)
+    return Suite("toy", tasks, {"paper": preset}, BUDGETS, size, former_budgets=FORMER_BUDGETS)
 
 
 def toy_continuous(transitions: int | None = None) -> Suite:
@@ -183,4 +183,4 @@ def toy_continuous(transitions: int | None = None) -> Suite:
     }
     preset = {**PRESET, **near(action=1.0, latent=50.0), "fit.return_scale": 10.0, "fit.sampling": "windows"}
     tasks = tuple(task(name, rule, -0.2, size) for name, rule in rules.items())
-    return Suite("toy-continuous", tasks, {"paper": preset}, BUDGETS, size)
+    return Suite("toy-continuous", tasks, {"paper": preset}, BUDGETS, size, former_budgets=FORMER_BUDGETS)
