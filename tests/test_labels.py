@@ -158,14 +158,14 @@ def test_the_kept_atari_records_of_the_budget_paper_are_what_its_new_words_give(
 
 def test_the_old_budget_on_the_command_line_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        main(["run", "--suite", "atari5", "--budget", "paper"])
+        main(["run", "--suite", "atari5", "--budget", "paper", "--dry"])
     assert end.value.code == 2
     assert "--budget full --protocol.name paper --data expert-10" in " ".join(capsys.readouterr().err.split())
 
 
 def test_nothing_is_published_about_toy(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["run", "--suite", "toy", "--budget", "published"])
+        main(["run", "--suite", "toy", "--budget", "published", "--dry"])
     assert "nothing is published about toy" in capsys.readouterr().err
 
 
@@ -184,6 +184,7 @@ def test_an_old_folder_of_the_budget_paper_opens_goes_on_and_is_tabled(
     opened, learner = holdfast.reopen(out, "cpu")
     assert learner.learned == opened.names
     main([*words, "--out", str(out)])  # evaluates what was only learned
+    main(["run", "--config", str(out), "--device", "cpu"])
     main(["show", str(out)])
     main(["table", str(out)])
     assert "naive" in capsys.readouterr().out
