@@ -136,7 +136,7 @@ def test_bad_data_of_a_task_is_named_and_leaves_the_learner_as_it_was(tmp_path):
     learner = tiny_learner("affinity-l", broken)
     with pytest.raises(Mistake, match=f"the data of {bad.name} cannot be used"):
         run(broken, learner, tmp_path / "run", QUIET)
-    assert learner.learned == good.names[:1]
+    assert learner.learned == []  # found before the first task was trained
     run(good, tiny_learner("affinity-l", good), tmp_path / "run", QUIET)  # with good data it goes on
     run(good, tiny_learner("affinity-l", good), tmp_path / "whole", QUIET)
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
@@ -242,7 +242,7 @@ def test_observations_that_are_no_numbers_are_said_so(observations, said):
 
 @pytest.mark.parametrize("name", SUITES)
 def test_no_transitions_are_a_mistake(name):
-    with pytest.raises(Mistake, match="at least 1, got 0"):
+    with pytest.raises(Mistake, match=r"transitions must be at least 1 .* got 0"):
         suite(name, transitions=0)
 
 
@@ -273,12 +273,13 @@ def test_certificates_of_something_else_are_said_to_be_damaged(tmp_path, capsys)
     assert "certificates.json is damaged" in command(capsys, "show", str(tmp_path))
 
 
-def test_changed_data_of_a_task_learned_before_is_noticed_too(tmp_path):
+def test_changed_data_of_a_task_learned_before_is_noticed_too(tmp_path, monkeypatch):
     found = tiny_suite()
-    broken = replace(found.tasks[2], load=lambda: Dataset.of([]))
-    stopped = replace(found, tasks=(*found.tasks[:2], broken))
-    with pytest.raises(Mistake, match="at least one episode"):
-        run(stopped, tiny_learner("cumulative", stopped), tmp_path / "run", QUIET)
+    stopped = tiny_learner("cumulative", found)
+    train = stopped.train
+    monkeypatch.setattr(stopped, "train", lambda task, _: _fail() if task is found.tasks[2] else train(task, _))
+    with pytest.raises(MemoryError):
+        run(found, stopped, tmp_path / "run", QUIET)
     data = found.tasks[0].dataset
     shifted = Dataset(data.observations + 100, data.actions, data.rewards, data.lengths)
     changed = replace(found, tasks=(replace(found.tasks[0], load=lambda: shifted), *found.tasks[1:]))

@@ -22,13 +22,13 @@ def first_not_finite(array: np.ndarray) -> int | None:
 
 
 def numbers(name: str, given: ArrayLike) -> np.ndarray:
-    """An episode's array, from an array or from lists."""
+    """An array of recorded numbers, from an array or from lists."""
     try:
-        array = np.asarray(given)
+        array = given if isinstance(given, np.ndarray) else np.asarray(given)
     except ValueError:
-        raise Mistake(f"an episode's {name} must have one shape at every step") from None
+        raise Mistake(f"{name} must have one shape at every step") from None
     if array.ndim == 0 or array.dtype.kind not in "biuf":
-        raise Mistake(f"an episode's {name} must be numbers, a row for each step, got {array.dtype} {array.shape}")
+        raise Mistake(f"{name} must be numbers, a row for each step, got {array.dtype} {array.shape}")
     return array
 
 
@@ -42,7 +42,7 @@ class Episode:
 
     def __post_init__(self) -> None:
         for name in ("observations", "actions", "rewards"):
-            object.__setattr__(self, name, numbers(name, getattr(self, name)))
+            object.__setattr__(self, name, numbers(f"an episode's {name}", getattr(self, name)))
         lengths = {len(self.observations), len(self.actions), len(self.rewards)}
         if len(lengths) != 1:
             raise Mistake(f"an episode's arrays must have one length, got {sorted(lengths)}")
@@ -80,6 +80,10 @@ class Dataset:
     origin: str = ""  # a hash of what the observations were made from, in place of one of them, where they are large
 
     def __post_init__(self) -> None:
+        for name in ("observations", "actions", "rewards", "lengths"):
+            object.__setattr__(self, name, numbers(f"a dataset's {name}", getattr(self, name)))
+        if self.rewards.ndim != 1 or self.lengths.ndim != 1 or self.lengths.dtype.kind not in "iu":
+            raise Mistake("a dataset has one reward a step, and the length of each episode as a whole number")
         if len(self.lengths) == 0:
             raise Mistake("a dataset must have at least one episode")
         if (self.lengths < 1).any():
@@ -99,6 +103,8 @@ class Dataset:
     def of(cls, episodes: Iterable[Episode], stack: int = 1, origin: str = "") -> "Dataset":
         """The dataset of these episodes, in this order."""
         episodes = list(episodes)
+        if not all(isinstance(episode, Episode) for episode in episodes):
+            raise Mistake("Dataset.of takes holdfast.Episode objects: Episode(observations, actions, rewards)")
         if not episodes:
             raise Mistake("a dataset must have at least one episode")
         for name in ("observations", "actions"):

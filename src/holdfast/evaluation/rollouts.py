@@ -135,7 +135,8 @@ def play(policy: Policy, task: Task, environments: Environments, seeds: Sequence
         for lane in np.flatnonzero(live & step.ended & ~step.cut):
             stories[lane] += END
         live &= ~step.ended
-        observations = step.observations
+        observations = step.observations.copy()
+        observations[~live] = 0  # what is there means nothing, and a policy need not be able to read it
         check(task, live, lengths, totals, observations)
     return totals.tolist(), lengths.tolist(), successes.tolist(), [bytes(story) for story in stories]
 
@@ -147,5 +148,5 @@ def check(task: Task, live: np.ndarray, lengths: np.ndarray, totals: np.ndarray,
         raise Mistake(
             f"an episode of {task.name} goes on after {horizon} steps, its horizon: its simulator must end it"
         )
-    if not np.isfinite(totals).all() or not (finite(observations) or finite(observations[live])):
+    if not np.isfinite(totals).all() or not finite(observations):
         raise Mistake(f"the simulator of {task.name} gave a reward or an observation that is not finite, step {steps}")

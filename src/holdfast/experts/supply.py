@@ -18,6 +18,7 @@ from holdfast.experts.replays import build_replays, check_replays
 from holdfast.suites import Suite, Task
 from holdfast.suites import suite as bare_suite
 from holdfast.suites.panda import ARMS, DEFAULT_SIZE
+from holdfast.suites.task import Made
 
 Local = tuple[str, int, int]  # a name, and its episodes and transitions
 
@@ -72,7 +73,14 @@ def suite(
 ) -> Suite:
     """The suite of this name, in its own order or another, with its default data or another amount or kind."""
     found = bare_suite(name, order, transitions, data)
-    return replace(found, tasks=tuple(_supplied(found, task, report) for task in found.tasks))
+    tasks = tuple(_supplied(found, task, report) for task in found.tasks)
+    said = {"transitions": transitions, "data": data}
+    chosen = {setting: value for setting, value in said.items() if value is not None}
+
+    def again(transitions: int | None, data: str | None) -> Suite:
+        return suite(name, order, transitions, data, report)
+
+    return replace(found, tasks=tasks, chosen=chosen, made=Made(tasks, again))
 
 
 def _supplied(suite: Suite, task: Task, report: Report) -> Task:

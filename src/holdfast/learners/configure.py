@@ -1,5 +1,6 @@
 """From names to settings: the defaults, then what a suite says of a preset and a budget."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -9,15 +10,23 @@ from holdfast.experts.demonstrate import Report
 from holdfast.experts.supply import silent
 from holdfast.experts.supply import suite as named_suite
 from holdfast.learners.learner import Learner, check_device
+from holdfast.learners.memory import check_memory
 from holdfast.learners.plan import Plan, completed
 from holdfast.learners.registry import LEARNERS, entry
 from holdfast.suites import Suite
 from holdfast.suites.environments import Protocol
-from holdfast.suites.task import Settings
+from holdfast.suites.task import Settings, check_suite
+from holdfast.validation import did_you_mean, shown
 
 PRESETS = ("paper",)
 NO_SETTINGS: Settings = MappingProxyType({})
 BUDGETS = ("smoke", "quick", "full", "published")
+GENERAL: dict[str, Settings] = {  # budgets of a suite that does not define its own
+    "smoke": {"fit.steps": 20, "fit.batch": 16, "protocol.episodes": 4},
+    "quick": {},  # the defaults
+    "full": {"fit.steps": 20_000, "protocol.episodes": 100},
+}
+CHOICES = ("suite", "learner", "preset", "budget")  # names that settings follow from, and so no settings themselves
 
 
 def configure(
@@ -45,21 +54,35 @@ def configure(
     plan = Plan(entry(learner).config, Protocol(), name, learner, preset, budget, seed)
     plan = replace(plan, order=tuple(found.names), transitions=found.transitions, data=found.data)
     named = {"protocol.name": protocol, **found.protocols.get(protocol, {})} if protocol else {}
-    for settings in (found.presets.get(preset, {}), found.budgets.get(budget, {}), named):
+    for settings in (found.presets.get(preset, {}), {**GENERAL, **found.budgets}[budget], named, found.chosen):
         plan = apply(plan, settings)
-    return plan
+    return plan if found.resizable else replace(plan, transitions=found.transitions, data=found.data)
 
 
 def apply(plan: Plan, settings: Settings) -> Plan:
     """The plan with these settings; `ewc:strength` is for one learner, others for all learners that have them."""
+    if not isinstance(settings, Mapping):
+        raise Mistake(f'settings must be a dict of names and values, as in {{"fit.steps": 500}}, got {shown(settings)}')
     for name, value in settings.items():
-        learner, _, path = name.rpartition(":")
+        learner, _, path = str(name).rpartition(":")
         whole = _path(plan, path)
-        if not any(_has(replace(plan, config=other.config), whole) for other in LEARNERS.values()):
-            raise Mistake(f"no learner has a setting {name!r}")
+        others = [replace(plan, config=other.config) for other in LEARNERS.values()]
+        if path in CHOICES or not any(_has(other, whole) for other in others):
+            known = {known for other in others for known in _names(other)}.difference(CHOICES)
+            raise Mistake(f"no learner has a setting {name!r}{did_you_mean(path, known)}")
         if learner in ("", plan.learner):
             plan = _replaced(plan, whole, value)
     return plan
+
+
+def _names(thing: Any, prefix: str = "") -> Iterator[str]:
+    """The dotted names of all settings; those of a learner without the `config.` before them."""
+    for field in fields(thing):
+        value = getattr(thing, field.name)
+        if is_dataclass(value):
+            yield from _names(value, "" if field.name == "config" else f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name
 
 
 def _path(plan: Plan, dotted: str) -> list[str]:
@@ -81,9 +104,15 @@ def _replaced(thing: Any, path: list[str], value: Any) -> Any:
 
 
 def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
-    """A learner that has learned nothing yet."""
+    """A learner that has learned nothing yet; its suite has the data that the plan says."""
+    check_suite(suite)
+    suite = suite.with_data(plan.transitions, plan.data)
     suite.check(plan.protocol)
-    return entry(plan.learner).learner(suite, plan, check_device(device))
+    for task in plan.targets:
+        suite.task(task)  # raises where there is none
+    device = check_device(device)
+    check_memory(plan.config, suite.interface, device)
+    return entry(plan.learner).learner(suite, plan, device)
 
 
 def suite_for(plan: Plan, report: Report = silent) -> Suite:
@@ -100,19 +129,24 @@ def learner(
     settings: Settings = NO_SETTINGS,
     device: str = "auto",
 ) -> Learner:
-    """A learner by name, with what the suite sets for it, and these settings, as in {"fit.steps": 500}."""
-    plan = configure(suite.name, name, preset, budget, seed, suite)
-    return learner_for(apply(replace(plan, transitions=suite.transitions, data=suite.data), settings), suite, device)
+    """A learner by name, with what the suite sets for it, and these settings, as in {"fit.steps": 500}.
+
+    The data is as much as the budget says, unless the suite was made with another amount or brings its own.
+    """
+    check_suite(suite)
+    plan = apply(configure(suite.name, name, preset, budget, seed, suite), settings)
+    for setting in settings:
+        if ":" not in setting and not _has(plan, _path(plan, setting)):
+            raise Mistake(f"the learner {name} has no setting {setting!r}{did_you_mean(setting, _names(plan))}")
+    return learner_for(plan, suite, device)
 
 
-def read_plan(record: dict[str, Any], suite: Suite | None = None) -> Plan:
+def read_plan(record: dict[str, Any]) -> Plan:
     """The plan that config.json records."""
     missing = {"suite", "learner", "preset", "budget", "seed"} - set(record)
     if missing:
         raise Mistake(f"the run's config.json lacks {', '.join(sorted(missing))}")
-    record = completed(record)
-    plan = configure(record["suite"], record["learner"], record["preset"], record["budget"], record["seed"], suite)
-    return _read(plan, record)
+    return _read(Plan(entry(record["learner"]).config, Protocol()), completed(record))
 
 
 def _read(thing: Any, record: Any) -> Any:

@@ -1,16 +1,17 @@
 """Cumulative: part of every batch comes from stored trajectories of earlier tasks."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.windows import Mixture, Windows
-from holdfast.errors import Mistake
 from holdfast.learners.dense import DenseConfig, DenseLearner
 from holdfast.learners.fit import fit
 from holdfast.learners.recorder import Recorder
 from holdfast.suites.task import Task
+from holdfast.validation import Range
 
 NOTHING = torch.zeros(0, 2, dtype=torch.int64)  # a row per stored trajectory: task, episode
 
@@ -19,16 +20,10 @@ NOTHING = torch.zeros(0, 2, dtype=torch.int64)  # a row per stored trajectory: t
 class CumulativeConfig(DenseConfig):
     """Rehearsal of stored trajectories."""
 
-    mix: float = 0.5
+    mix: Annotated[float, Range(over=0, under=1)] = 0.5
     """Share of every batch that is replayed, from the second task on."""
-    capacity: int | None = None
+    capacity: Annotated[int | None, Range(least=1, most=10**9)] = None
     """Number of trajectories to store, sampled uniformly from all seen (reservoir); by default all are stored."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.mix < 1:
-            raise Mistake(f"mix must be over 0 and under 1, got {self.mix}")
-        if self.capacity is not None and self.capacity < 1:
-            raise Mistake(f"capacity must be at least 1, got {self.capacity}")
 
 
 class Cumulative(DenseLearner):

@@ -81,7 +81,7 @@ class DenseLearner(Learner):
         self.own_or_last(name, known)
         task = self.suite.task(name)
         normaliser = self.normalisers.get(name) or treat(self.config, task.interface, task.dataset)[0]
-        return Policy(self.net, normaliser, task.interface, task.target, self.config.fit.return_scale)
+        return Policy(self.net, normaliser, task.interface, self.target(task), self.config.fit.return_scale)
 
     def snapshot(self) -> Snapshot:
         weights = {"dense": named("net", parameters_of(self.net)) | normaliser_tensors(self.normalisers)}

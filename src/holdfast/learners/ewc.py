@@ -1,14 +1,13 @@
 """EWC: parameters that the Fisher information calls important are held near where a task left them."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.windows import Source, Windows
-from holdfast.errors import Mistake
 from holdfast.learners.anchor import Anchor
 from holdfast.learners.dense import DenseConfig, DenseLearner
 from holdfast.learners.descent import trainable
@@ -16,22 +15,19 @@ from holdfast.learners.fit import fit
 from holdfast.learners.learner import named, part
 from holdfast.learners.recorder import Recorder
 from holdfast.suites.task import Task
+from holdfast.validation import Range
 
 
 @dataclass(frozen=True)
 class EwcConfig(DenseConfig):
     """Elastic weight consolidation."""
 
-    strength: float = 50.0
+    strength: Annotated[float, Range(least=0)] = 50.0
     """Weight of the penalty that holds parameters near earlier values (lambda)."""
-    fisher_batches: int = 50
+    fisher_batches: Annotated[int, Range(least=1, most=10**9)] = 50
     """Number of batches that the Fisher information is estimated from."""
     over: Literal["all", "last"] = "all"
     """Tasks whose Fisher information counts: all earlier ones, summed, or the last one alone."""
-
-    def __post_init__(self) -> None:
-        if self.strength < 0 or self.fisher_batches < 1:
-            raise Mistake("strength must be at least 0 and fisher_batches at least 1")
 
 
 class Ewc(DenseLearner):

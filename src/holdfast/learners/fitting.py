@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from math import cos, pi
-from typing import Literal
+from typing import Annotated, Literal
 
 from holdfast.data.windows import Sampling
-from holdfast.errors import Mistake
+from holdfast.validation import Range, validate
 
 Precision = Literal["auto", "float32", "bfloat16"]
 
@@ -14,17 +14,17 @@ Precision = Literal["auto", "float32", "bfloat16"]
 class FitConfig:
     """How a task is trained."""
 
-    steps: int = 1_000
+    steps: Annotated[int, Range(least=1, most=10**9)] = 1_000
     """Gradient steps per task."""
-    batch: int = 64
+    batch: Annotated[int, Range(least=1, most=10**6)] = 64
     """Windows per training step (the batch size)."""
-    learning_rate: float = 3e-4
+    learning_rate: Annotated[float, Range(over=0)] = 3e-4
     """Learning rate of AdamW."""
     schedule: Literal["constant", "one-cycle"] = "constant"
     """Learning rate over time: constant (the publication), or a rise over the first tenth and a cosine down to 0."""
-    weight_decay: float = 1e-4
+    weight_decay: Annotated[float, Range(least=0)] = 1e-4
     """Weight decay of AdamW."""
-    clip: float = 1.0
+    clip: Annotated[float, Range(over=0)] = 1.0
     """Norm that the whole gradient is clipped to."""
     sampling: Sampling = "episodes"
     """How windows are drawn: first an episode and then a start in it (episodes), or uniformly over all (windows)."""
@@ -36,18 +36,13 @@ class FitConfig:
     """Precision of matrix products in training; auto is float32 on a CPU and bfloat16 on a GPU."""
     captured: bool = True
     """Capture a training step as a CUDA graph and replay it; without a GPU this does nothing."""
-    return_scale: float = 1.0
+    return_scale: Annotated[float, Range(over=0)] = 1.0
     """Number that returns-to-go are divided by."""
-    log_every: int = 50
+    log_every: Annotated[int, Range(least=1, most=10**9)] = 50
     """Training steps between two recorded losses."""
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.batch, self.log_every) < 1:
-            raise Mistake("fit.steps, fit.batch and fit.log_every must be at least 1")
-        if not (self.learning_rate > 0 and self.clip > 0 and self.return_scale > 0 and self.weight_decay >= 0):
-            raise Mistake(
-                "fit.learning_rate, fit.clip and fit.return_scale must be over 0, fit.weight_decay at least 0"
-            )
+        validate(self, "fit.")
 
     def rate(self, step: int) -> float:
         """The learning rate of a step."""

@@ -72,6 +72,10 @@ class Learner(ABC):
     def restore(self, snapshot: Snapshot) -> None:
         """Back to where a snapshot was taken."""
 
+    def target(self, task: Task) -> float:
+        """The return that the task's policy is asked for: the plan's, or else the suite's."""
+        return self.plan.targets.get(task.name, task.target)
+
     def own_or_last(self, name: str, known: int | None) -> str:
         """The task itself if it is among the first `known` learned, otherwise the last of those."""
         learned = self.learned[:known]
@@ -151,7 +155,7 @@ def check_device(device: str) -> str:
     """The device to run on: `auto` takes an accelerator where there is one."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    kind, _, number = device.partition(":")
+    kind, _, number = str(device).partition(":")
     if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
         raise Mistake(f"there is no device {device!r}; there are auto, cpu, cuda")
     if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():

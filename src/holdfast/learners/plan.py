@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite, nan
 from typing import Annotated, Any
 
 from tyro.conf import arg
@@ -10,8 +11,13 @@ from holdfast.errors import Mistake
 from holdfast.learners.fitting import FitConfig
 from holdfast.nets.transformer import NetConfig
 from holdfast.suites.environments import Protocol
+from holdfast.suites.task import Transitions
+from holdfast.validation import Range, validate
 
-LATER = {"config": {"fit": {"whole": True}, "subnets": {"tasks": None}}}  # settings that older records lack
+LATER = {  # settings that older records lack
+    "config": {"fit": {"whole": True}, "subnets": {"tasks": None}},
+    "target": [],
+}
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,9 @@ class LearnerConfig:
 
     net: NetConfig
     fit: FitConfig
+
+    def __post_init__(self) -> None:
+        validate(self)
 
 
 @dataclass(frozen=True)
@@ -37,27 +46,56 @@ class Plan:
     budget: str = "quick"
     """How long to train and evaluate: smoke (seconds), quick (minutes on two cores), full (our own results are
     made with it), published (as many steps, episodes and transitions as in the publication)."""
-    seed: int = 0
+    seed: Annotated[int, Range(least=-(2**63), under=2**63)] = 0
     """Seed of every random choice except the evaluation's, which is protocol.first-seed."""
-    threads: int | None = None
+    threads: Annotated[int | None, Range(least=1, most=1_024)] = None
     """Processor threads, by default one per core; small networks are fastest with 1."""
     order: tuple[str, ...] = ()
     """Names of the tasks to learn, in this order; by default all, in the suite's order."""
-    transitions: int | None = None
+    transitions: Transitions = None
     """Transitions of data per task, for a suite that makes its own data; by default the suite's amount."""
     data: str | None = None
     """Name of the data, for a suite that has several (atari5: expert-10, expert-100, minari)."""
+    target: Annotated[tuple[str, ...], arg(metavar="TASK=VALUE ...")] = ()
+    """Returns to ask policies for, by default the suite's, which results are measured against in either case."""
 
     def __post_init__(self) -> None:
-        if self.threads is not None and self.threads < 1:
-            raise Mistake(f"threads must be at least 1, got {self.threads}")
-        if self.transitions is not None and self.transitions < 1:
-            raise Mistake(f"transitions must be at least 1, got {self.transitions}")
+        if isinstance(self.target, Mapping):
+            object.__setattr__(self, "target", [f"{task}={value}" for task, value in self.target.items()])
+        validate(self)
+        object.__setattr__(self, "target", tuple(f"{task}={value}" for task, value in sorted(self.targets.items())))
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """The returns to ask for, by task, of those tasks for which another than the suite's is set."""
+        targets: dict[str, float] = {}
+        for setting in self.target:
+            task, value = _target(setting)
+            if task in targets:
+                raise Mistake(f"target names {task} twice: choose one value")
+            targets[task] = value
+        return targets
+
+
+def _target(setting: str) -> tuple[str, float]:
+    """The task and the return in TASK=VALUE."""
+    task, _, text = setting.rpartition("=")
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not task or not isfinite(value):
+        raise Mistake(f"target must be TASK=VALUE with a finite number, as in PandaPush=-1.5, got {setting!r}")
+    return task, value
 
 
 def completed(record: Mapping[str, Any], later: Mapping[str, Any] = LATER) -> dict[str, Any]:
     """A recorded plan with the settings that came after it, and under the names that budgets have now."""
     missing = {name: value for name, value in later.items() if not isinstance(value, dict)}
-    inner = {name: completed(value, later[name]) for name, value in record.items() if isinstance(later.get(name), dict)}
+    inner = {
+        name: completed(value, later[name])
+        for name, value in record.items()
+        if isinstance(value, dict) and isinstance(later.get(name), dict)
+    }
     renamed = {"budget": "full"} if record.get("budget") == "paper" else {}  # its settings are all recorded
     return {**missing, **record, **inner, **renamed}

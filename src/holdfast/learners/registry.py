@@ -17,6 +17,7 @@ from holdfast.learners.sparse import Sparse, SparseConfig
 from holdfast.nets.transformer import NetConfig
 from holdfast.routing.affinities import ActionAffinity, HybridAffinity, LatentAffinity, ReplayAffinity
 from holdfast.subnets.claim import SubnetConfig
+from holdfast.validation import shown
 
 NET, FIT, SUBNETS = NetConfig(), FitConfig(), SubnetConfig()
 
@@ -54,6 +55,6 @@ LEARNERS = {
 
 def entry(name: str) -> Entry:
     """The learner of this name."""
-    if name not in LEARNERS:
-        raise Mistake(f"there is no learner {name!r}; there are {', '.join(LEARNERS)}")
+    if not isinstance(name, str) or name not in LEARNERS:
+        raise Mistake(f"there is no learner {shown(name)}; there are {', '.join(LEARNERS)}")
     return LEARNERS[name]

@@ -1,12 +1,12 @@
 """SI: parameters are held by how much each of them lowered the loss along the path of training."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.data.windows import Windows
-from holdfast.errors import Mistake
 from holdfast.learners.anchor import Anchor
 from holdfast.learners.dense import DenseConfig, DenseLearner
 from holdfast.learners.descent import Addition, trainable
@@ -14,20 +14,17 @@ from holdfast.learners.fit import fit
 from holdfast.learners.learner import named, part
 from holdfast.learners.recorder import Recorder
 from holdfast.suites.task import Task
+from holdfast.validation import Range
 
 
 @dataclass(frozen=True)
 class SiConfig(DenseConfig):
     """Synaptic intelligence."""
 
-    strength: float = 1.0
+    strength: Annotated[float, Range(least=0)] = 1.0
     """Weight of the penalty that holds parameters near earlier values (c)."""
-    damping: float = 0.1
+    damping: Annotated[float, Range(over=0)] = 0.1
     """Damping added to the squared parameter change (xi)."""
-
-    def __post_init__(self) -> None:
-        if self.strength < 0 or self.damping <= 0:
-            raise Mistake("strength must be at least 0 and damping over 0")
 
 
 class Path(Addition):

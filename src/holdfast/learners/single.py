@@ -43,7 +43,9 @@ class Single(Learner):
 
     def policy(self, name: str, known: int | None = None) -> Policy:
         task, own = self.suite.task(name), self.own_or_last(name, known)
-        return Policy(self.nets[own], self.normalisers[own], task.interface, task.target, self.config.fit.return_scale)
+        return Policy(
+            self.nets[own], self.normalisers[own], task.interface, self.target(task), self.config.fit.return_scale
+        )
 
     def snapshot(self) -> Snapshot:
         weights = {}

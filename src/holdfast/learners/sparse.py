@@ -149,7 +149,7 @@ class Sparse(Learner):
         tensors = effective(self.model_copies[subnetwork.copy], subnetwork, self.layout)
         net.load_state_dict(tensors)
         return Policy(
-            net.to(self.device), subnetwork.normaliser, task.interface, task.target, self.config.fit.return_scale
+            net.to(self.device), subnetwork.normaliser, task.interface, self.target(task), self.config.fit.return_scale
         )
 
     def accounts(self) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """A trained network as something that acts: greedy, with a rolling context, many episodes at once."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -11,6 +11,9 @@ from holdfast.errors import Mistake
 from holdfast.gpu import captured
 from holdfast.nets.transformer import DecisionTransformer
 from holdfast.suites.interface import Interface
+from holdfast.validation import Range, shown, validated
+
+LARGEST = 1e12  # of what the network is given, scaled: its squares, and their sums, stay finite in float32
 
 
 class Policy:
@@ -21,6 +24,7 @@ class Policy:
     ) -> None:
         self.net, self.normaliser, self.interface = net.eval(), normaliser, interface
         self.target, self.return_scale = target, return_scale
+        self.shift, self.scale = normaliser.shift.cpu().numpy(), normaliser.scale.cpu().numpy()
         self.single = True
         self.context: Context | Fixed | None = None  # none: not reset yet
 
@@ -35,8 +39,7 @@ class Policy:
 
     def reset(self, count: int | None = None) -> None:
         """Starts one episode, or `count` episodes that are stepped together."""
-        if count is not None and count < 1:
-            raise Mistake(f"a policy acts in at least one episode, got {count}")
+        count = validated("the number of episodes", count, Annotated[int | None, Range(least=1)])
         self.single = count is None
         if isinstance(self.context, Fixed) and self.context.serves(count or 1):
             self.context.begin()
@@ -45,17 +48,55 @@ class Policy:
 
     @torch.no_grad()
     def act(self, observation: Any, reward: Any = 0.0) -> Any:
-        """The action for this observation; for several episodes, (N, *obs) and (N,) in, (N, ...) out."""
+        """The action for this observation; for several episodes, (N, *obs) and (N,) in, (N, ...) out.
+
+        What the network cannot read is refused before it gets into the context: the episode can go on without it.
+        """
         if self.context is None:
             raise Mistake("a policy must be reset before it acts")
-        observations = torch.as_tensor(np.asarray(observation))
-        observations = observations[None] if self.single else observations
-        expected = (self.context.rows, *self.interface.observation)
-        if tuple(observations.shape) != expected:
-            raise Mistake(f"the policy expects observations of shape {expected}, got {tuple(observations.shape)}")
-        rewards = torch.as_tensor(np.asarray(reward, dtype=np.float64))
+        observations = torch.as_tensor(self._observations(observation, self.context.rows))
+        rewards = torch.as_tensor(self._rewards(reward, self.context.rows))
         actions = self.interface.actions.own(self.context.act(observations, rewards).cpu().numpy())
         return actions[0] if self.single else actions
+
+    def _observations(self, given: Any, rows: int) -> np.ndarray:
+        """The observations, (N, *obs); raises unless the network can read them."""
+        observations = _array("observation", given)
+        observations = observations[None] if self.single else observations
+        expected = (rows, *self.interface.observation)
+        if observations.shape != expected:
+            raise Mistake(f"the policy expects observations of shape {expected}, got {observations.shape}")
+        self.interface.check_dtype(observations.dtype)
+        if observations.dtype != np.uint8:
+            with np.errstate(all="ignore"):
+                scaled = (observations - self.shift) / self.scale
+            _check_size("observation", observations, scaled)
+        return observations
+
+    def _rewards(self, given: Any, rows: int) -> np.ndarray:
+        """The rewards, (N,) or one for all; raises unless they are numbers that returns-to-go can be made of."""
+        rewards = _array("reward", given)
+        if rewards.shape not in ((), (rows,)) or rewards.dtype.kind not in "biuf":
+            raise Mistake(f"the policy expects a reward for each of {rows} episodes, got {shown(given)}")
+        rewards = rewards.astype(np.float64)
+        _check_size("reward", rewards, rewards / self.return_scale)
+        return rewards
+
+
+def _array(name: str, given: Any) -> np.ndarray:
+    try:
+        return np.asarray(given)
+    except (TypeError, ValueError, RuntimeError):  # lists of different lengths, or a tensor on a GPU
+        raise Mistake(f"the policy expects the {name} as a numpy array or numbers, got {shown(given)}") from None
+
+
+def _check_size(name: str, given: np.ndarray, scaled: np.ndarray) -> None:
+    """Raises if a number is not finite, or so large that the network's are not."""
+    fits = np.abs(scaled) <= LARGEST
+    if not fits.all():
+        raise Mistake(
+            f"the policy cannot act on the {name} {given[~fits].flat[0]}: give it finite numbers of usual size"
+        )
 
 
 class Context:

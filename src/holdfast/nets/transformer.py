@@ -1,6 +1,7 @@
 """The Decision Transformer: returns, states and actions as one sequence of tokens."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
@@ -12,32 +13,37 @@ from holdfast.nets.heads import head
 from holdfast.nets.timesteps import Timesteps, timestep_code
 from holdfast.nets.trunk import Trunk, allowed_within
 from holdfast.suites.interface import Interface
+from holdfast.validation import Range, validate
 
 
 @dataclass(frozen=True)
 class NetConfig:
     """The shape of the Decision Transformer."""
 
-    width: int = 128
+    width: Annotated[int, Range(least=1, most=65_536)] = 128
     """Width of a token (the embedding size)."""
-    layers: int = 3
+    layers: Annotated[int, Range(least=1, most=1_024)] = 3
     """Number of transformer blocks."""
-    heads: int = 4
+    heads: Annotated[int, Range(least=1, most=65_536)] = 4
     """Number of attention heads per block."""
-    context: int = 20
+    context: Annotated[int, Range(least=1, most=65_536)] = 20
     """Number of steps that the network sees at once (K)."""
-    dropout: float = 0.1
+    dropout: Annotated[float, Range(least=0, under=1)] = 0.1
     """Share of activations that are dropped in training."""
     timesteps: Timesteps = "table"
     """Encoding of a step's place in its episode: a learned table (the publication) or compact waves."""
 
     def __post_init__(self) -> None:
-        if min(self.width, self.layers, self.heads, self.context) < 1:
-            raise Mistake("net.width, net.layers, net.heads and net.context must be at least 1")
+        validate(self, "net.")
         if self.width % self.heads:
             raise Mistake(f"net.width ({self.width}) must be a multiple of net.heads ({self.heads})")
-        if not 0 <= self.dropout < 1:
-            raise Mistake(f"net.dropout must be at least 0 and under 1, got {self.dropout}")
+
+
+def parameter_count(config: NetConfig, interface: Interface) -> int:
+    """How many parameters the network has; nothing of it is allocated."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        net = DecisionTransformer(config, interface)
+    return sum(parameter.numel() for parameter in net.parameters())
 
 
 class DecisionTransformer(nn.Module):

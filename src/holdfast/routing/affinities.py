@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, isfinite
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -14,9 +15,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.windows import Windows
-from holdfast.errors import Mistake
 from holdfast.nets.transformer import DecisionTransformer
 from holdfast.routing.route import Candidate
+from holdfast.validation import Range, validate
 
 SMALLEST_VARIANCE = 1e-6
 AT_ONCE = 8  # learned tasks in one pass
@@ -53,18 +54,13 @@ class Affinity(ABC):
 
     threshold: float = 0.0
     """Distance up to which a task is near; a task farther from all learned ones gets a new copy (tau)."""
-    memory: int = 256
+    memory: Annotated[int, Range(least=2, most=10**9)] = 256
     """Number of observations that are kept of every task for routing."""
-    max_copies: int | None = None
+    max_copies: Annotated[int | None, Range(least=1, most=10**9)] = None
     """Largest number of copies; then a task goes to the nearest task's copy that is not full, near or not."""
 
     def __post_init__(self) -> None:
-        if self.threshold != self.threshold:
-            raise Mistake("routing.threshold must be a number")
-        if self.memory < 2:
-            raise Mistake(f"routing.memory must be at least 2, got {self.memory}")
-        if self.max_copies is not None and self.max_copies < 1:
-            raise Mistake(f"routing.max_copies must be at least 1, got {self.max_copies}")
+        validate(self, "routing.")
 
     @abstractmethod
     def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
@@ -93,14 +89,10 @@ class Affinity(ABC):
 class ActionAffinity(Affinity):
     """How badly the learned policy predicts the new task's actions (section 3.4.1)."""
 
-    batches: int = 4
+    batches: Annotated[int, Range(least=1, most=65_536)] = 4
     """Number of batches that the prediction error is averaged over."""
-    windows: int = 64
+    windows: Annotated[int, Range(least=1, most=65_536)] = 64
     """Windows per batch of the prediction error."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_sample(self.batches, self.windows)
 
     def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
         return {}
@@ -129,24 +121,16 @@ class HybridAffinity(Affinity):
     near copies are full.
     """
 
-    alpha: float = 0.7
+    alpha: Annotated[float, Range(least=0, most=1)] = 0.7
     """Weight of the action score; the latent score has the rest of 1."""
-    action_threshold: float = 1.0
+    action_threshold: Annotated[float, Range(over=0)] = 1.0
     """Scale of the action score if there is a single candidate, and so nothing to compare it with."""
-    latent_threshold: float = 1.0
+    latent_threshold: Annotated[float, Range(over=0)] = 1.0
     """Scale of the latent score if there is a single candidate."""
-    batches: int = 4
+    batches: Annotated[int, Range(least=1, most=65_536)] = 4
     """Number of batches that the prediction error is averaged over."""
-    windows: int = 64
+    windows: Annotated[int, Range(least=1, most=65_536)] = 64
     """Windows per batch of the prediction error."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_sample(self.batches, self.windows)
-        if not 0 <= self.alpha <= 1:
-            raise Mistake(f"routing.alpha must lie in 0..1, got {self.alpha}")
-        if not min(self.action_threshold, self.latent_threshold) > 0:
-            raise Mistake("routing.action_threshold and routing.latent_threshold must be over 0")
 
     def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
         return latent_statistics(probe, [learned])[0]
@@ -174,12 +158,6 @@ class ReplayAffinity(Affinity):
 
     def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
         return {"replay": [replay_distance(source.kept["observations"], probe.observations) for source in learned]}
-
-
-def check_sample(batches: int, windows: int) -> None:
-    """Raises unless something is sampled."""
-    if min(batches, windows) < 1:
-        raise Mistake("routing.batches and routing.windows must be at least 1")
 
 
 @torch.no_grad()

@@ -123,9 +123,9 @@ def carry_out(command: RunCommand) -> bool:
     with joined(command.device) as team:
         with team.one_before(), Screen(command.options.quiet) as screen:
             suite = suite_for(command.plan, partial(show_data, screen))
-            for task in suite.tasks:
-                task.dataset  # noqa: B018  made here, where it can be watched, if it is not there yet
-        run(suite, learner_for(command.plan, suite, command.device), command.out, command.options)
+            learner = learner_for(command.plan, suite, command.device)  # what cannot be learned costs no data
+            suite.load()  # made here, where it can be watched, if it is not there yet
+        run(suite, learner, command.out, command.options)
         return team.leads
 
 

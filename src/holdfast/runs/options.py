@@ -7,6 +7,8 @@ from typing import Annotated
 
 import tyro
 
+from holdfast.validation import Range, validate
+
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]  # --quiet alone, without --no-quiet
 
 
@@ -24,9 +26,12 @@ class Options:
     """Folder of a run of the learner `single`, which forward transfer is measured against."""
     cache: Path | None = None
     """Folder of finished fits and evaluations that runs share: what was done before, to the bit, is not done again."""
-    save_every: float = 30.0
+    save_every: Annotated[float, Range(least=0)] = 30.0
     """Seconds between two saves of a task that is being learned."""
     tensorboard: bool = find_spec("tensorboard") is not None
     """Write TensorBoard event files; by default if tensorboard is installed."""
     quiet: Flag = False
     """Print nothing unless something is wrong."""
+
+    def __post_init__(self) -> None:
+        validate(self)

@@ -17,14 +17,15 @@ from holdfast.runs.memo import DiskMemo
 from holdfast.runs.options import Options
 from holdfast.runs.record import Record, empty_matrix
 from holdfast.runs.recorder import Board, FolderRecorder, Screen
-from holdfast.suites.task import Suite
+from holdfast.suites.task import Suite, check_suite
+from holdfast.validation import shown
 
 DEFAULT = Options()
 
 
 def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEFAULT) -> Matrix:
     """Learns the suite's tasks in order and returns the results; interrupted, the same call goes on."""
-    check_belongs(suite, learner)
+    suite = agreed(suite, learner)
     return (lead if team().leads else follow)(suite, learner, Path(path), options)
 
 
@@ -36,6 +37,8 @@ def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix
         team().wait()  # the others read it from here on
         check_fresh(learner, suite.names[: folder.learned])
         stack.enter_context(threads(folder.record["threads"]))
+        if folder.learned < len(suite.tasks):
+            suite.load()
         screen = stack.enter_context(Screen(options.quiet))
         board = stack.enter_context(Board(folder)) if options.tensorboard else None
         record = Record(folder, suite, learner, screen, options, memo)
@@ -70,13 +73,20 @@ def follow(suite: Suite, learner: Learner, path: Path, options: Options) -> Matr
     return RunFolder(path).read_matrix() or empty_matrix(suite, learner)
 
 
-def check_belongs(suite: Suite, learner: Learner) -> None:
-    """Raises unless the learner was made for this suite."""
+def agreed(suite: Suite, learner: Learner) -> Suite:
+    """The suite, with the data that the learner was made for; raises unless it was made for this suite."""
+    check_suite(suite)
+    if not isinstance(learner, Learner):
+        raise Mistake(f"a learner is needed, got {shown(learner)}: holdfast.learner(name, suite) makes one")
     if not learner.plan.order:
         raise Mistake("the order names no task: name some, or leave it out")
     if (suite.name, suite.names) != (learner.plan.suite, list(learner.plan.order)):
         ours, theirs = ", ".join(suite.names), ", ".join(learner.plan.order)
         raise Mistake(f"the learner is for {learner.plan.suite} ({theirs}), not for {suite.name} ({ours})")
+    amounts = learner.plan.transitions, learner.plan.data
+    if suite.resizable and not suite.chosen and (suite.transitions, suite.data) != amounts:
+        return learner.suite
+    return suite.with_data(*amounts)
 
 
 def check_fresh(learner: Learner, known: Sequence[str]) -> None:
@@ -101,7 +111,7 @@ def threads(count: int) -> Iterator[None]:
 def reopen(path: str | Path, device: str = "auto", suite: Suite | None = None) -> tuple[Suite, Learner]:
     """The suite and the learner of a run folder, the learner as its last task left it."""
     folder = RunFolder(path)
-    plan = read_plan(folder.record["config"], suite)
+    plan = read_plan(folder.record["config"])
     suite = suite or suite_for(plan)
     learner = learner_for(plan, suite, device)
     if folder.learned:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from holdfast.subnets.layout import Layout
 from holdfast.subnets.masked import Masked
 from holdfast.subnets.quantise import quantise
 from holdfast.subnets.selection import entries
+from holdfast.validation import Range, validate
 
 FEW = 3  # tensors that a sentence names
 
@@ -25,11 +26,11 @@ FEW = 3  # tensors that a sentence names
 class SubnetConfig:
     """How sparse subnetworks are formed."""
 
-    keep: float = 0.33
+    keep: Annotated[float, Range(over=0, most=1)] = 0.33
     """Share of the feasible entries that a task selects in every tensor (rho)."""
     schedule: Literal["constant", "equal_remaining"] = "constant"
     """constant: `keep` for every task. equal_remaining: free entries in equal shares for the copy's tasks to come."""
-    tasks: int | None = None
+    tasks: Annotated[int | None, Range(least=1, most=10**6)] = None
     """Number of tasks that one copy is meant for; by default as many as the suite has."""
     reuse: bool = True
     """Let a task select entries that earlier tasks own; they stay frozen."""
@@ -38,22 +39,15 @@ class SubnetConfig:
     outside: Outside = "private"
     """Parameters without masks are private to each task, frozen after a copy's first, or shared (which forgets)."""
     # without reuse a task may select nothing of the source's mask, so that its scores start as noise alone
-    warm_start: float = 2.0
+    warm_start: Annotated[float, Range(least=0)] = 2.0
     """Factor on the source's mask that scores start from (lambda); 0 draws scores anew even if there is a source."""
-    noise: float = 0.02
+    noise: Annotated[float, Range(least=0)] = 0.02
     """Standard deviation of the noise that is added to warm-started scores."""
-    quantise_bits: int = 0
+    quantise_bits: Annotated[int, Range(least=0, most=8)] = 0
     """Bits that newly claimed weights are quantised to, per tensor; 0 leaves them as they are."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.keep <= 1:
-            raise Mistake(f"subnets.keep must be over 0 and at most 1, got {self.keep}")
-        if self.tasks is not None and self.tasks < 1:
-            raise Mistake(f"subnets.tasks must be at least 1, got {self.tasks}")
-        if self.warm_start < 0 or self.noise < 0:
-            raise Mistake("subnets.warm_start and subnets.noise must be at least 0")
-        if not 0 <= self.quantise_bits <= 8:
-            raise Mistake(f"subnets.quantise_bits must lie in 0..8, got {self.quantise_bits}")
+        validate(self, "subnets.")
 
 
 def free_entries(layout: Layout, copy: Copy) -> list[int]:

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from holdfast.errors import Mistake
 from holdfast.suites.atari import atari5
 from holdfast.suites.panda import panda3
-from holdfast.suites.task import Suite, Task
+from holdfast.suites.task import Suite, Task, Transitions
 from holdfast.suites.toy import toy, toy_continuous
+from holdfast.validation import shown, validated
 
 SUITES: dict[str, Callable[..., Suite]] = {  # of transitions and, where there are several, of which data
     "toy": toy,
@@ -18,10 +19,9 @@ SUITES: dict[str, Callable[..., Suite]] = {  # of transitions and, where there a
 
 def suite(name: str, order: Sequence[str] = (), transitions: int | None = None, data: str | None = None) -> Suite:
     """The suite of this name, in its own order or another, with its default data or another amount or kind."""
-    if name not in SUITES:
-        raise Mistake(f"there is no suite {name!r}; there are {', '.join(SUITES)}")
-    if transitions is not None and transitions < 1:
-        raise Mistake(f"transitions must be at least 1, got {transitions}")
+    if not isinstance(name, str) or name not in SUITES:
+        raise Mistake(f"there is no suite {shown(name)}; there are {', '.join(SUITES)}")
+    transitions = validated("transitions", transitions, Transitions)
     found = SUITES[name](transitions)
     if data not in (None, found.data):
         if found.data is None:

@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import gymnasium
 import numpy as np
 
-from holdfast.errors import Mistake
+from holdfast.validation import Range, validate
 
 
 @dataclass(frozen=True)
@@ -16,16 +17,15 @@ class Protocol:
 
     name: str = "fixed-seeds"
     """Name of the protocol; some suites have several (atari5: paper, noop, sticky)."""
-    episodes: int = 20
+    episodes: Annotated[int, Range(least=1, most=10**6)] = 20
     """Episodes per task, each from its own seed."""
-    lanes: int = 20
+    lanes: Annotated[int, Range(least=1, most=4_096)] = 20
     """Number of episodes that are stepped together."""
-    first_seed: int = 1_000_000
+    first_seed: Annotated[int, Range(least=0, most=2**30)] = 1_000_000
     """Seed of the first episode; the others count up from it."""
 
     def __post_init__(self) -> None:
-        if min(self.episodes, self.lanes) < 1:
-            raise Mistake("protocol.episodes and protocol.lanes must be at least 1")
+        validate(self, "protocol.")
 
     @property
     def seeds(self) -> range:

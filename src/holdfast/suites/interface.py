@@ -1,6 +1,7 @@
 """What a task looks like to a network: its observations, its actions, its horizon."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from holdfast.data.episodes import Dataset
 from holdfast.data.normaliser import Normaliser
 from holdfast.errors import Mistake
+from holdfast.validation import Range, validate
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,7 @@ class Discrete:
     vocabulary: int
 
     def __post_init__(self) -> None:
+        validate(self)
         if not 1 <= self.count <= self.vocabulary:
             raise Mistake(f"a task's {self.count} actions must fit into the suite's vocabulary of {self.vocabulary}")
 
@@ -52,6 +55,7 @@ class Continuous:
     width: int
 
     def __post_init__(self) -> None:
+        validate(self)
         if not 1 <= self.dimension <= self.width:
             raise Mistake(f"a task's {self.dimension} action dimensions must fit into the suite's {self.width}")
 
@@ -88,14 +92,13 @@ class Interface:
 
     observation: tuple[int, ...]  # the shape all tasks of the suite share, padding included
     actions: Actions
-    horizon: int  # the most steps an episode can have
+    horizon: Annotated[int, Range(least=1)]  # the most steps an episode can have
     normalised: bool = True  # vectors are scaled per task, pixels are not
 
     def __post_init__(self) -> None:
+        validate(self, "interface.")
         if len(self.observation) not in (1, 3) or min(self.observation) < 1:
             raise Mistake(f"observations must be a vector or a stack of frames, got shape {self.observation}")
-        if self.horizon < 1:
-            raise Mistake(f"a horizon must be at least 1, got {self.horizon}")
 
     def compatible(self, other: "Interface") -> bool:
         """Whether one network fits both tasks."""
@@ -106,10 +109,18 @@ class Interface:
         """The scaling of this task's observations."""
         return Normaliser.fit(dataset) if self.normalised else Normaliser.identity()
 
+    def check_dtype(self, dtype: np.dtype) -> None:
+        """Raises unless observations of this type are what the network reads: bytes in frames, numbers in vectors."""
+        if len(self.observation) == 3 and dtype != np.uint8:
+            raise Mistake(f"frames must be uint8 from 0 to 255, got {dtype}")
+        if dtype.kind not in "biuf":
+            raise Mistake(f"observations must be numbers, got {dtype}")
+
     def check(self, dataset: Dataset) -> None:
         """Raises unless the dataset is of this interface."""
         if dataset.observation != self.observation:
             raise Mistake(f"observations must have shape {self.observation}, got {dataset.observation}")
+        self.check_dtype(dataset.observations.dtype)
         if dataset.lengths.max() > self.horizon:
             raise Mistake(f"episodes must have at most {self.horizon} steps, got {dataset.lengths.max()}")
         self.actions.check(dataset.actions)

@@ -3,15 +3,54 @@
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from threading import Thread
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from threading import Lock, Thread
+from types import ModuleType
+from typing import Any
+
+from holdfast.errors import Mistake
+
+STARTING = Lock()
 
 
-def forkserver() -> multiprocessing.context.ForkServerContext:
+class Process(ForkServerProcess):
+    """A process that does not run the user's script again.
+
+    Python hands the path of the main module on, for functions defined there, and the new process imports it: a script
+    without `if __name__ == "__main__"` would start itself over and over. Functions of a script travel by cloudpickle.
+    """
+
+    def start(self) -> None:
+        with STARTING:
+            main = sys.modules["__main__"]
+            sys.modules["__main__"] = ModuleType("__main__")  # has no path to hand on
+            try:
+                super().start()
+            finally:
+                sys.modules["__main__"] = main
+
+
+class Context(ForkServerContext):
+    """Where such processes come from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: list[Process] = []
+
+    def Process(self, *arguments: Any, **named: Any) -> Process:  # type: ignore[override]
+        """A process, not started yet."""
+        self.started.append(Process(*arguments, **named))
+        return self.started[-1]
+
+
+def forkserver() -> Context:
     """Processes that start with the package loaded."""
-    context = multiprocessing.get_context("forkserver")
+    context = Context()
     context.set_forkserver_preload(["holdfast"])
     return context
 
@@ -20,11 +59,22 @@ def forkserver() -> multiprocessing.context.ForkServerContext:
 def processes(count: int | None = None) -> Iterator[Executor]:
     """Processes that take work, one per core by default, and end with this one, however it ends."""
     environment = dict(os.environ)  # the server of forks has that of when it was started
-    pool = ProcessPoolExecutor(count or os.cpu_count(), forkserver(), _follow, (environment,))
+    context = forkserver()
+    pool = ProcessPoolExecutor(count or os.cpu_count(), context, _follow, (environment,))
     try:
         yield pool
+    except BrokenProcessPool:
+        pool.shutdown()
+        codes = [process.exitcode or 0 for process in context.started]
+        first = next((code for code in codes if code not in (0, -signal.SIGTERM)), -signal.SIGTERM)  # others are ended
+        raise Mistake(f"a process that was given work died ({ending(first)}): what it printed says why") from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def ending(code: int) -> str:
+    """How a process ended, in words, from its exit code."""
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 def _follow(environment: dict[str, str]) -> None:

@@ -4,14 +4,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isfinite
-from typing import Any
+from typing import Annotated, Any
 
 from holdfast.data.episodes import Dataset
 from holdfast.errors import Mistake
 from holdfast.suites.environments import Environments, Protocol
 from holdfast.suites.interface import Interface
+from holdfast.validation import Range, shown, validated
 
+Transitions = Annotated[int | None, Range(least=1, most=10**9)]  # none: the suite's usual amount
 Settings = Mapping[str, Any]  # dotted name of a setting -> its value, see learners/configure.py
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -28,20 +29,37 @@ class Task:
     environments: Callable[[Protocol], Environments] = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):  # it becomes part of file names
-            raise Mistake(f"a task's name must be letters, digits, '.', '_' and '-', got {self.name!r}")
-        if not isfinite(self.target):
-            raise Mistake(f"the target of {self.name} must be a finite number, got {self.target}")
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):  # it becomes part of file names
+            raise Mistake(f"a task's name must be letters, digits, '.', '_' and '-', got {shown(self.name)}")
+        if not isinstance(self.interface, Interface):
+            raise Mistake(f"the interface of {self.name} must be a holdfast.Interface, got {shown(self.interface)}")
+        object.__setattr__(self, "target", validated(f"the target of {self.name}", self.target, float))
+        for part in ("load", "environments"):
+            if not callable(getattr(self, part)):
+                raise Mistake(f"{part} of {self.name} must be a function, got {shown(getattr(self, part))}")
 
     @cached_property
     def dataset(self) -> Dataset:
         """The task's episodes, loaded or made on first use, in the task's interface."""
         try:
             dataset = self.load()
+            if not isinstance(dataset, Dataset):
+                made = type(dataset).__name__
+                raise Mistake(
+                    f"its loader must return a holdfast.Dataset, not a {made}; Dataset.of(episodes) makes one"
+                )
             self.interface.check(dataset)
         except Mistake as mistake:
             raise Mistake(f"the data of {self.name} cannot be used: {mistake}") from mistake
         return dataset
+
+
+@dataclass(frozen=True)
+class Made:
+    """Where a suite comes from: the tasks as they were made, and how to make them with other data."""
+
+    tasks: "tuple[Task, ...]"
+    again: "Callable[[int | None, str | None], Suite]"
 
 
 @dataclass(frozen=True)
@@ -62,8 +80,17 @@ class Suite:
     """For each protocol by name, how it is evaluated."""
     former_budgets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """For each budget that version 0.1 had and this one has not, the words that give the same run."""
+    chosen: Settings = field(default_factory=dict, repr=False)
+    """The `transitions` and the `data` that the suite was asked for: no budget changes them."""
+    made: Made | None = field(default=None, repr=False, compare=False)
+    """How to make the suite with other data; none where its tasks bring their own."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.tasks, list | tuple) or not all(isinstance(task, Task) for task in self.tasks):
+            raise Mistake(
+                f"the tasks of the suite {self.name} must be a list of holdfast.Task, got {shown(self.tasks)}"
+            )
+        object.__setattr__(self, "tasks", tuple(self.tasks))
         if not self.tasks:
             raise Mistake(f"the suite {self.name} has no tasks")
         names = [task.name for task in self.tasks]
@@ -97,6 +124,36 @@ class Suite:
                 return task
         raise Mistake(f"the suite {self.name} has no task {name!r}; it has {', '.join(self.names)}")
 
+    @property
+    def resizable(self) -> bool:
+        """Whether the suite can be made with other data: not if a task of it was replaced."""
+        return self.made is not None and {id(task) for task in self.tasks} <= {id(task) for task in self.made.tasks}
+
+    def with_data(self, transitions: int | None, data: str | None) -> "Suite":
+        """The same tasks with this amount and this kind of data."""
+        for name, own, other in (("transitions", self.transitions, transitions), ("data", self.data, data)):
+            if own != other and (name in self.chosen or not self.resizable):
+                raise Mistake(
+                    f"the suite {self.name} was made with {name} = {own}, not {other}: make it with the other"
+                )
+        if self.made is None or (transitions, data) == (self.transitions, self.data):
+            return self
+        return self.made.again(transitions, data).ordered(self.names)
+
+    def load(self) -> None:
+        """Loads the data of all tasks, so that bad data is found before anything is learned."""
+        for task in self.tasks:
+            task.dataset  # noqa: B018  kept by the task
+
     def ordered(self, names: Sequence[str]) -> "Suite":
         """The same suite with these of its tasks, in this order."""
+        if isinstance(names, str):
+            raise Mistake(f"the order must be a list of tasks, got {names!r}: write [{names!r}]")
         return replace(self, tasks=tuple(self.task(name) for name in names))
+
+
+def check_suite(suite: Any) -> None:
+    """Raises unless this is a suite."""
+    if not isinstance(suite, Suite):
+        hint = f": holdfast.suite({suite!r}) makes the suite of this name" if isinstance(suite, str) else ""
+        raise Mistake(f"a holdfast.Suite is needed, got {shown(suite)}{hint}")

@@ -1,0 +1,145 @@
+"""Validation of settings: a value has the type of its field and lies in its range; floats are finite."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from functools import cache
+from math import isfinite
+from numbers import Integral, Real
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from holdfast.errors import Mistake
+
+
+@dataclass(frozen=True)
+class Range:
+    """The range of a number, as in `Annotated[float, Range(over=0, most=1)]`."""
+
+    least: float | None = None
+    most: float | None = None
+    over: float | None = None
+    under: float | None = None
+
+    def holds(self, value: float) -> bool:
+        """Whether a value lies in the range."""
+        return (
+            (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+            and (self.over is None or value > self.over)
+            and (self.under is None or value < self.under)
+        )
+
+    def __str__(self) -> str:
+        bounds = {"at least": self.least, "over": self.over, "at most": self.most, "under": self.under}
+        return " and ".join(f"{words} {bound:,}" for words, bound in bounds.items() if bound is not None)
+
+
+def validate(settings: Any, prefix: str = "") -> None:
+    """Raises unless every field of a frozen dataclass has a value that it may have; for its `__post_init__`.
+
+    Values are also brought to the declared type: numpy's numbers become Python's, and lists become tuples.
+    """
+    hints = _hints(settings.__class__)
+    for field in fields(settings):
+        value = validated(prefix + field.name, getattr(settings, field.name), hints[field.name])
+        object.__setattr__(settings, field.name, value)
+
+
+def validated(name: str, value: Any, hint: Any) -> Any:
+    """The value in the type that a hint declares, as in `Annotated[int, Range(least=1)]`; raises if it is not of it."""
+    ranges: list[Range] = []
+    if get_origin(hint) is Annotated:
+        hint, *notes = get_args(hint)
+        ranges = [note for note in notes if isinstance(note, Range)]
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if value is None and NoneType in kinds:
+        return None
+    kinds = tuple(kind for kind in kinds if kind is not NoneType)
+    for kind in kinds:
+        try:
+            value = _converted(value, kind)
+            break
+        except (TypeError, OverflowError):
+            continue
+    else:
+        wanted = " or ".join(dict.fromkeys(_in_words(kind) for kind in kinds))
+        raise Mistake(f"{name} must be {wanted}, got {shown(value)}")
+    for allowed in ranges:
+        if not allowed.holds(value):
+            raise Mistake(f"{name} must be {allowed}, got {shown(value)}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it."""
+    try:
+        text = repr(value)
+    except Exception:  # whatever a user's object does
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def did_you_mean(name: str, known: Any) -> str:
+    """The end of a sentence about an unknown name: what may have been meant, or nothing."""
+    near = get_close_matches(name, list(known), 1)
+    return f", did you mean {near[0]}?" if near else ""
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _converted(value: Any, kind: Any) -> Any:
+    """The value as this type; raises TypeError or OverflowError if it cannot be."""
+    if get_origin(kind) is Literal:
+        return _accepted(value, isinstance(value, str) and value in get_args(kind))
+    if get_origin(kind) is tuple:
+        of = get_args(kind)[0]
+        _accepted(value, isinstance(value, list | tuple))
+        return tuple(_converted(part, of) for part in value)
+    if kind in CONVERSIONS:
+        return CONVERSIONS[kind](value)
+    return _accepted(value, isinstance(value, kind) if isinstance(kind, type) else True)
+
+
+def _accepted(value: Any, condition: bool) -> Any:
+    if not condition:
+        raise TypeError
+    return value
+
+
+def _whole(value: Any) -> int:
+    return int(_accepted(value, isinstance(value, Integral) and not isinstance(value, bool)))
+
+
+def _finite(value: Any) -> float:
+    return float(_accepted(value, isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)))
+
+
+def _text(value: Any) -> str:
+    return str(_accepted(value, isinstance(value, str)))
+
+
+def _flag(value: Any) -> bool:
+    return bool(_accepted(value, isinstance(value, bool | np.bool_)))
+
+
+def _path(value: Any) -> Path:
+    return Path(_accepted(value, isinstance(value, str | Path)))
+
+
+CONVERSIONS: dict[Any, Callable[[Any], Any]] = {int: _whole, float: _finite, str: _text, bool: _flag, Path: _path}
+
+
+def _in_words(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
+    if get_origin(kind) is tuple:
+        return "a list of texts"
+    plain = {int: "a whole number", float: "a finite number", str: "a text", bool: "True or False", Path: "a path"}
+    return plain.get(kind, f"a {getattr(kind, '__name__', kind)}")
