@@ -158,5 +158,5 @@ def test_equal_remaining_shares_among_as_many_tasks_as_are_said():
     learner.learn(suite.tasks[0])
     counts = [int(piece.sum()) for piece in learner.subnetworks[suite.names[0]].mask.split(learner.layout.sizes)]
     assert counts == [-(-size // 6) for size in learner.layout.sizes]
-    with pytest.raises(Mistake, match=r"subnets.tasks must be at least 1, got 0"):
+    with pytest.raises(Mistake, match=r"subnets.tasks must be at least 1 .* got 0"):
         SubnetConfig(tasks=0)

@@ -9,6 +9,7 @@ Settings = Mapping[str, Any]  # by dotted name, as in a plan; `ewc:strength` is 
 BOTH: Settings = MappingProxyType(
     {
         "protocol.episodes": 20,
+        "target": [],
         "net.width": 128,
         "net.layers": 3,
         "net.context": 20,
@@ -130,7 +131,7 @@ def _said(name: str, value: Any) -> str:
         return "all"
     if value is None and name == "routing.max_copies":
         return "any number"
-    if value is None:
+    if value is None or (name == "target" and not value):
         return "the suite's own"
     if isinstance(value, bool):
         return "yes" if value else "no"
