@@ -12,6 +12,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import h5py
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -396,7 +397,7 @@ def test_a_process_ends_quietly_when_who_asked_leaves_with_an_answer_unread():
     ours, theirs = multiprocessing.Pipe()
     theirs.send("an answer")
     ours.close()
-    _serve(theirs, failing, 1)
+    _serve(theirs, cloudpickle.dumps(failing), 1)
 
 
 def test_the_simulator_is_quiet(capfd):

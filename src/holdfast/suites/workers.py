@@ -65,7 +65,7 @@ class Worker:
         self.errors = TemporaryFile()  # noqa: SIM115  open until the process ends
         self.pipe, theirs = context.Pipe()
         errors = Connection(os.dup(self.errors.fileno()), readable=False)  # a descriptor that can be sent
-        self.process = context.Process(target=_serve, args=(theirs, make, lanes, errors), daemon=True)
+        self.process = context.Process(target=_work, args=(errors, theirs, make, lanes), daemon=True)
         self.process.start()
         theirs.close()
         errors.close()
@@ -107,9 +107,13 @@ class Worker:
         self.errors.close()
 
 
-def _serve(pipe: Connection, make: bytes, lanes: int, errors: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _work(errors: Connection, pipe: Connection, make: bytes, lanes: int) -> None:
     os.dup2(errors.fileno(), 2)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _serve(pipe, make, lanes)
+
+
+def _serve(pipe: Connection, make: bytes, lanes: int) -> None:
     environments: InTurn | None = None
     answer: Any
     while True:
