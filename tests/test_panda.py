@@ -11,8 +11,8 @@ import time
 from functools import partial
 from types import SimpleNamespace
 
-import h5py
 import cloudpickle
+import h5py
 import numpy as np
 import pytest
 
