@@ -1,4 +1,8 @@
-"""The documentation does what it says: its code runs, its commands run, its links and code locations exist."""
+"""The documentation does what it says: its code runs, its commands run, its links and code locations exist.
+
+Blocks of the languages in `NOT_RUN` are not run; `pytest -v` names each of them, and of the commands in them it is
+checked that they and their flags exist. In a block of commands, `make` is not run either.
+"""
 
 import re
 import shlex
@@ -18,6 +22,13 @@ from holdfast.suites import SUITES
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+RUN = {"python", "console", "sh"}
+NOT_RUN = {
+    "text": "results, and commands that take long, or need data, a GPU or a cluster",
+    "math": "formulas",
+    "mermaid": "diagrams",
+}
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -89,6 +100,50 @@ def _registries_as_they_were() -> Iterator[None]:
     for registry, before in ((LEARNERS, learners), (SUITES, suites)):
         registry.clear()
         registry.update(before)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_block_says_what_it_is_and_is_run_or_among_those_that_are_not(page: Path) -> None:
+    assert len(blocks(page)) == len(FENCED.findall(page.read_text(encoding="utf-8"))), "a block without a language"
+    assert {block.language for block in blocks(page)} <= RUN | set(NOT_RUN)
+
+
+MAKE = re.compile(r"make ([a-z]+)(?: +#.*)?")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_what_stands_in_a_block_of_commands_is_run_or_a_target_of_the_makefile(page: Path) -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    lines = [
+        line for block in blocks(page) if block.language in ("console", "sh") for line in block.content.split("\n")
+    ]
+    for line in filter(None, lines):
+        made = MAKE.fullmatch(line)
+        assert line.removeprefix("$ ").startswith(("holdfast ", "#")) or (made and made[1] in targets), line
+
+
+WRITTEN = [
+    pytest.param(block, id=f"{page.relative_to(ROOT)}:{block.line}")
+    for page in PAGES
+    for block in blocks(page)
+    if block.language not in RUN
+]
+
+
+@pytest.mark.parametrize("block", WRITTEN)
+def test_commands_of_a_block_that_is_not_run_and_their_flags_exist(
+    block: Block, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for command, *words in commands(block):
+        flags = [word for word in words if word.startswith("--")]
+        names = words[: words.index(flags[0])] if flags else words
+        for flag in {"--suite", "--learner"} & set(flags if command == "run" else ()):
+            names += words[words.index(flag) : words.index(flag) + 2]  # what there is to set depends on these
+        succeed([command, *names, "--help"])
+        help_text = capsys.readouterr().out
+        for flag in flags:
+            assert re.search(rf"{flag}\b", help_text), f"holdfast {command} has no {flag}"
 
 
 @pytest.mark.usefixtures("_registries_as_they_were")
