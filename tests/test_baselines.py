@@ -17,6 +17,7 @@ from holdfast.learners.fit import fit
 from holdfast.learners.fitting import FitConfig
 from holdfast.learners.recorder import Silent
 from holdfast.learners.si import Path
+from holdfast.runs.memo import DiskMemo
 from holdfast.suites import suite
 from holdfast.suites.environments import Protocol
 from tests.tiny import SPARSE, tiny_learner, tiny_suite
@@ -228,15 +229,16 @@ def test_the_papers_treatment_neither_normalises_nor_masks_actions():
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, list[list[float]]]:
+def results(tmp_path_factory) -> dict[str, list[list[float]]]:
     """Mean returns on toy, as in matrix.json, of learners trained well enough to tell them apart."""
-    found, protocol = suite("toy"), Protocol(episodes=20)
+    found, protocol, recorder = suite("toy"), Protocol(episodes=20), Silent()
+    recorder.memo = DiskMemo(tmp_path_factory.mktemp("memo"))  # what several learners train alike is trained once
     table: dict[str, list[list[float]]] = {}
     for name in ["single", "naive", *SPARSE]:
         trained = learner(name, found, seed=0, device="cpu")
         table[name] = []
         for stage, task in enumerate(found.tasks):
-            trained.learn(task)
+            trained.learn(task, recorder)
             table[name].append(
                 [evaluate(trained.policy(seen.name), seen, protocol).mean for seen in found.tasks[: stage + 1]]
             )

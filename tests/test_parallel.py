@@ -21,7 +21,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.recorder import FolderRecorder
 from holdfast.runs.run import run
-from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
+from tests.tiny import QUIET, RETAINING, contents, tiny_learner, tiny_suite
 
 LEARNERS = ["naive", "cumulative", "ewc", "si", "single", "tsn-core", "affinity-l"]
 OFTEN = Options(tensorboard=False, save_every=0.0)
@@ -99,7 +99,7 @@ def test_two_processes_give_what_one_gives_with_the_same_batches(name, trained, 
             assert torch.allclose(tensor.float(), shared[key].float(), rtol=1e-3, atol=1e-4), (path.name, key)
 
 
-@pytest.mark.parametrize("name", ["single", "tsn-core", "affinity-l"])
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name in RETAINING])
 def test_what_two_processes_learned_is_equal_to_the_bit_after_every_later_task(name, trained):
     found: dict[str, set[str]] = {}
     for certificate in RunFolder(trained / name).read_certificates():
