@@ -1,5 +1,6 @@
 """Training and acting on a GPU: the same bits every time, and what the plain code on a processor says."""
 
+import gc
 import signal
 from importlib import import_module
 from itertools import count
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from holdfast.data.windows import Source
 from holdfast.evaluation.certificates import changed
+from holdfast.gpu import nothing_freed
 from holdfast.learners.adamw import FlatAdamW, Optimiser, TorchAdamW
 from holdfast.learners.captured import Captured
 from holdfast.learners.descent import trainable
@@ -269,3 +271,9 @@ def test_a_policy_on_a_gpu_acts_by_a_graph(gpu: str) -> None:
     policy.reset(3)
     assert isinstance(policy.context, Fixed)
     assert policy.context.replay != policy.context.advance
+
+
+def test_the_garbage_collector_rests_while_a_graph_is_captured() -> None:
+    with nothing_freed():
+        assert not gc.isenabled()
+    assert gc.isenabled()

@@ -1,6 +1,8 @@
 """What a GPU does otherwise than a CPU: kernels of our own, products in half precision, a function as one launch."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -35,7 +37,7 @@ def captured(function: Callable[[], Out], pool: Any = None) -> Callable[[], Out]
             function()
     home.wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
+    with nothing_freed(), torch.cuda.graph(graph, pool=pool):
         out = function()
 
     def replay() -> Out:
@@ -43,3 +45,16 @@ def captured(function: Callable[[], Out], pool: Any = None) -> Callable[[], Out]
         return out
 
     return replay
+
+
+@contextmanager
+def nothing_freed() -> Iterator[None]:
+    """Keeps the garbage collector still: freeing an older graph during a capture makes the capture fail."""
+    gc.collect()
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
