@@ -160,6 +160,7 @@ def documented(kind: type) -> Iterator[tuple[str, str | None]]:
             yield line.target.id, str(following.value.value) if under else None  # type: ignore[union-attr]
 
 
+EXPERTS = [["expert", task] for task in ("panda/push", "panda/reach", "atari/breakout")]
 GROUPS = ("plan", "options", "config", "net", "fit", "subnets", "routing", "protocol", "ppo", "recorder")
 
 
@@ -175,7 +176,7 @@ def test_a_help_text_is_a_sentence_that_needs_no_flag_to_be_read(kind):
         assert len(text.split()) > 2, f"{name}: {text}"
 
 
-@pytest.mark.parametrize("words", [[name] for name in SETTINGS] + [["run", "--suite", "atari5"]], ids=" ".join)
+@pytest.mark.parametrize("words", [[name] for name in SETTINGS] + EXPERTS, ids=" ".join)
 def test_values_are_named_without_none(words, capsys):
     assert "None}" not in helped(capsys, *words, "--help")
 

@@ -30,7 +30,8 @@ USAGE = """usage: holdfast COMMAND ...
 
 {}
 
-holdfast help COMMAND tells more; holdfast run --suite S --learner L --help lists that learner's settings.
+holdfast help COMMAND tells more.
+holdfast run --suite S --learner L --help lists the settings of a learner.
 holdfast --version prints the version.""".format("\n".join(f"  {name:<12}{about}" for name, about in ABOUT.items()))
 
 RENAMED = {"--single": "--reference", "--memo": "--cache", "--no-memo": "--no-cache", "--again": "--rebuild"}

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
@@ -66,7 +68,7 @@ class DataCommand:
 
     what: Annotated[Literal["build", "check", "list"], tyro.conf.Positional]
     """build: make the data that is missing. check: the same, then replay episodes. list: print what is there."""
-    suite: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="SUITE")] = None
+    suite: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[SUITE]")] = None
     """Name of the suite; by default panda3, or with `list` all suites."""
     transitions: int | None = None
     """Transitions per task; by default the suite's amount."""
@@ -273,9 +275,10 @@ def print_lines(text: str) -> None:
 
 
 def print_names(about: dict[str, str]) -> None:
-    """Prints names, each with what it stands for."""
+    """Prints names, each with what it stands for; in a terminal, as wide as it is."""
+    width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     for name, line in about.items():
-        print(f"{name:<16}{line}")
+        print(fill(line, width, initial_indent=f"{name:<16}", subsequent_indent=" " * 16))
 
 
 def print_json(record: Any) -> None:

@@ -77,9 +77,7 @@ def duration(steps: int, plan: Plan, found: Suite, device: str) -> str:
         return "all tasks are trained"
     seconds = step_seconds(plan, found, device)
     total = timedelta(seconds=round(seconds * steps))
-    return (
-        f"about {total} of training ({1000 * seconds:.3g} ms per step, measured here just now); evaluation comes on top"
-    )
+    return f"about {total} of training ({1000 * seconds:.3g} ms per step here); evaluation comes on top"
 
 
 def step_seconds(plan: Plan, found: Suite, device: str) -> float:

@@ -84,7 +84,7 @@ class Record:
             task, mean = self.suite.names[index], float(np.mean(self.matrix.returns[stage][index]))
             self.folder.event("evaluate", stage=stage, task=task, mean=mean, **told)
             self._keep()
-            self.screen.show(name, done, wanted, f"return {mean:.4g} on {task}")
+            self.screen.show(name, done, wanted, f"{task} {mean:.4g}")
 
     def _results(self, stage: int, origins: dict[int, int | None]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Enters these tasks' results, one after the other as they come; yields each task's index and where from."""

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
 from rich.text import Text
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from holdfast.learners.memo import Memo
 from holdfast.printable import printable
 from holdfast.runs.folder import RunFolder
 
+BAR = 16  # characters
 EVERY = 30.0  # seconds between two lines of progress where there is no terminal
 
 
@@ -45,9 +47,9 @@ class Screen:
         self.console = Console(stderr=True)
         self.quiet, self.terminal = quiet, self.console.is_terminal
         described = TextColumn("{task.description}", markup=False)
-        told = TextColumn("{task.fields[told]}", markup=False)
-        columns = (described, BarColumn(), MofNCompleteColumn(), Rate(), told)
-        self.bars = Progress(*columns, console=self.console, disable=quiet or not self.terminal)
+        told = TextColumn("{task.fields[told]}", markup=False, table_column=Column(ratio=1, no_wrap=True))
+        columns = (described, BarColumn(BAR), MofNCompleteColumn(), Rate(), told)  # in a narrow window `told` is cut
+        self.bars = Progress(*columns, console=self.console, expand=True, disable=quiet or not self.terminal)
         self.paces: dict[str, Pace] = {}
         self.printed: dict[str, float] = {}  # when each name last had a line
         self.whole: float | None = None  # the share of everything that is done, if anyone has said it
@@ -63,7 +65,8 @@ class Screen:
         """Says how far what has this name is; `whole` is the share of everything that is done."""
         self.whole = self.whole if whole is None else whole
         name = printable(name)
-        told = ", ".join(filter(None, [printable(note), self._left(name, done / max(total, 1))]))
+        left = self._left(name, done / max(total, 1)) if done < total else ""
+        told = ", ".join(filter(None, [left, printable(note)]))
         if self.terminal:
             self._move_bar(name, done, total, told)
         elif not self.quiet:
