@@ -36,8 +36,7 @@ class DenseConfig(LearnerConfig):
     """A dense network."""
 
     treatment: Treatment = "equal"
-    """equal: normalise and mask actions per task, as sparse learners do. paper: neither, as in the publication's Panda
-    runs."""
+    """equal: normalise and mask actions per task, as sparse learners do. paper: neither, as published for Panda."""
 
 
 def treat(config: DenseConfig, interface: Interface, dataset: Dataset) -> tuple[Normaliser, torch.Tensor]:
