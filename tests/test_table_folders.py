@@ -88,6 +88,7 @@ PLAN = {"suite": "panda3", "learner": "naive", "seed": 0, "order": TASKS, "confi
     [
         *({"config": {**PLAN, name: value}} for name, value in {"suite": 1, "learner": [], "seed": "0"}.items()),
         *({"config": {**PLAN, "order": order}} for order in ("PandaReach", [], [1], ["PandaReach"] * 2, None)),
+        *({"config": {**PLAN, "target": target}} for target in ("PandaReach=1", [1], None)),
         *({"config": {**PLAN, "config": config}} for config in (None, {"fit": 3})),
         *({"data_returns": value} for value in (None, [], {"PandaReach": "x"}, {"PandaReach": float("nan")})),
         *({name: 3} for name in ("datasets", "command", "versions", "hardware")),

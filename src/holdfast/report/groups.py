@@ -171,7 +171,7 @@ def _result(path: Path, name: str) -> Result:
 
 def _sound(plan: Mapping[str, Any]) -> bool:
     order, fit = plan["order"], plan["config"].get("fit", {})
-    return 0 < len(order) == len(set(order)) and isinstance(fit, dict)
+    return 0 < len(order) == len(set(order)) and isinstance(fit, dict) and fits(plan.get("target", []), [str])
 
 
 def _once(results: Sequence[Result]) -> list[Result]:

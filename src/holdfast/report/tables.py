@@ -23,6 +23,7 @@ from holdfast.report.published import (
     threshold_rows,
 )
 from holdfast.report.shapes import fits
+from holdfast.report.sweep_targets import BEST, best_sweep
 from holdfast.report.tables_lines import (
     MADE,
     SEEDS,
@@ -154,6 +155,8 @@ def make(kind: str, found: Records, paper: bool = False) -> Table:
     columns = [SEEDS, *DETAILS, *found.tasks, *SUMMARY]
     title = f"{found.suite}: {KINDS[kind].about}"
     notes = (*KINDS[kind].notes, *_instead(found, {run for line in lines for run in line.runs}))
+    if any(entry.sweep for entry in entries) and SWEEP in used:
+        notes = (*notes, BEST)
     return Table(title, ("learner", *(name for name in columns if name in used)), tuple(lines), notes)
 
 
@@ -178,7 +181,10 @@ def _entries(kind: Kind, found: Records, paper: bool) -> list[Entry]:
     rows = kind.rows(found.suite)
     beside = rows if paper or kind.alone else [*rows, *all_rows(found.suite)]
     rivals = [(one, _row_for(one, beside)) for one in groups]
-    entries = [Entry(one, row if one is _nearest(row, rivals) else None, seeds, found.expert) for one, row in rivals]
+    entries = [
+        Entry(one, row if one is _nearest(row, rivals) else None, seeds, found.expert, best_sweep(one, groups))
+        for one, row in rivals
+    ]
     ours = [entry for entry in entries if entry.row is not None or not paper]
     missing = [row for row in rows if row not in [entry.row for entry in ours]]
     missed = [Entry(None, row, [row["run"]] if kind.alone else []) for row in missing]

@@ -43,6 +43,7 @@ class Entry:
     row: Row | None
     seeds: Sequence[int] = ()  # that there might be
     expert: Mapping[str, Any] | None = None
+    sweep: Mapping[str, Estimate] = field(default_factory=dict)  # by task, the best over several target returns
 
     @property
     def label(self) -> str:
@@ -116,12 +117,20 @@ def _task_line(entry: Entry, summary: Summary | None, task: str) -> Line:
         "target": Estimate(matrix.targets[matrix.tasks.index(task)]),
         **({"the data": Estimate(data[task])} if task in data else {}),
         "return": summary.returns[task],
+        **_sweep(entry, task),
         "when learned": summary.learned[task],
         "F": summary.lost[task],
         "episodes": str(summary.distinct[task]),
     }
     rates = {"return": summary.success[task]} if task in summary.success else {}
     return entry.line(values | numbers, published, rates=rates)
+
+
+def _sweep(entry: Entry, task: str) -> dict[str, Value]:
+    """The best over several target returns, or that it is not measured, where the publication has it."""
+    if task in entry.sweep:
+        return {SWEEP: entry.sweep[task]}
+    return {SWEEP: "not measured"} if task in (entry.row or {}).get(SWEEP, {}) else {}
 
 
 def seeds_text(entry: Entry) -> str:
