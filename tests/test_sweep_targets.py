@@ -31,6 +31,7 @@ def test_the_best_mean_over_the_returns_that_were_asked_for_is_shown_of_each_tas
     asked(tmp_path, "worse", [-8.0, -9.0], f"{PICK}=-7.0", f"{PUSH}=-7.0")
     table = make("single", records(tmp_path), paper)
     label = next(line.label for line in table.lines if line.runs == ("own",))
+    assert label == "single target=default"
     found = sweeps(table, label)
     assert found[REACH] == "not measured"  # none was asked for another return of it
     assert found[PUSH].value == -1.5  # the better one's

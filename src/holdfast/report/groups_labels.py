@@ -49,4 +49,6 @@ def _sortable(part: str) -> tuple[float, str]:
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "default"
+    return str(value)
