@@ -44,7 +44,7 @@ class Plan:
     preset: str = "paper"
     """Settings of the method: `paper` is faithful to the publication, its leaks closed; toy networks are smaller."""
     budget: str = "quick"
-    """How long to train and evaluate: smoke (seconds), quick (minutes), full (our results), published (the paper's)."""
+    """How long to train and evaluate: smoke (seconds), quick (minutes), full (ours), published (the publication's)."""
     seed: Annotated[int, Range(least=-(2**63), under=2**63)] = 0
     """Seed of every random choice except the evaluation's, which is protocol.first-seed."""
     threads: Annotated[int | None, Range(least=1, most=1_024)] = None
