@@ -21,9 +21,9 @@ RESULTS = Path(__file__).parent.parent / "results"
 ASIDE = {"suite", "learner", "seed", "threads"}  # what they are called, and what no number is about
 
 
-def settings_of(suite: str, learner: str) -> dict[str, Any]:
+def settings_of(suite: str, learner: str, budget: str = "quick") -> dict[str, Any]:
     """The settings of a learner on a suite, as its record has them."""
-    record = json.loads(json.dumps(asdict(configure(suite, learner))))
+    record = json.loads(json.dumps(asdict(configure(suite, learner, budget=budget))))
     return {name.removeprefix("config."): value for name, value in flattened(record) if name not in ASIDE}
 
 
@@ -54,6 +54,12 @@ def test_a_run_that_differs_in_one_setting_is_said_to_differ_in_it(suite, learne
     for name in same:
         found = differences(suite, learner, {**same, name: "another"})
         assert [words.startswith(f"{name} another (published: ") for words in found if words not in always] == [True]
+
+
+@pytest.mark.parametrize(("suite", "learner"), ALL)
+def test_the_budget_published_differs_from_the_publication_in_its_data_and_in_what_the_preset_repairs(suite, learner):
+    found = differences(suite, learner, settings_of(suite, learner, "published"))
+    assert {words.split()[0] for words in found} <= {"data", "treatment", "subnets.outside", "frozen"}
 
 
 def differences_in(folder: str, learner: str) -> str:
