@@ -97,7 +97,7 @@ def stepping(shape: Shape, device: str, masked: bool, packed: bool = True, captu
 
     def stretch() -> None:
         nonlocal done
-        float(stride.advance(range(done, done + STRETCH[device])))
+        float(stride.advance(range(done, done + STRETCH[device])).mean())
         done += STRETCH[device]
 
     return stretch

@@ -11,7 +11,7 @@ import holdfast
 
 SOURCE = Path(holdfast.__file__).parent
 ORDER = ["data", "suites", "experts", "nets", "subnets", "routing", "learners", "evaluation", "runs", "report"]
-FIRST = {"errors", "versions", "printable", "validation", "gpu"}  # beside the folders, for all to use; others use all
+FIRST = {"errors", "versions", "printable", "validation", "conform", "gpu"}  # for all to use; others use all
 FILES = sorted(SOURCE.rglob("*.py"))
 TOP = {path.stem for path in SOURCE.iterdir() if path.is_dir() or path.suffix == ".py"}  # beside `holdfast` itself
 PACKAGE = "holdfast"  # reached where the whole package is, or nobody can tell which part of it
@@ -20,6 +20,8 @@ PACKAGE = "holdfast"  # reached where the whole package is, or nobody can tell w
 KNOWN = {
     ("learners/content.py", PACKAGE): "hashes the source of the folders that decide a fit, and imports nothing",
     ("validation.py", "errors"): "a wrong value is a user's mistake",
+    ("conform.py", "errors"): "a wrong value is a user's mistake",
+    ("conform.py", "validation"): "a value in a record is validated as a setting is",
     ("runs/attempt.py", "leashed"): "names the module that a process of its own runs",
     ("suites/recordings.py", "experts"): "the shipped recordings lie with the experts that made them",
 }

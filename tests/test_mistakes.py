@@ -1,6 +1,7 @@
 """A user's mistake gets one clear sentence and exit code 2, and damages nothing."""
 
 import errno
+import hashlib
 import json
 import os
 import subprocess
@@ -11,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from holdfast.cli import main
 from holdfast.data.episodes import Dataset, Episode
@@ -19,7 +19,7 @@ from holdfast.errors import Mistake
 from holdfast.learners import LEARNERS, configure
 from holdfast.learners import learner as learner_by_name
 from holdfast.learners.learner import check_device
-from holdfast.runs.files import packed, read_json, read_tensors, write_bytes
+from holdfast.runs.files import packed, read_bytes, read_json, unpacked, write_bytes
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
 from holdfast.suites import SUITES, Suite, suite
@@ -188,7 +188,7 @@ def test_a_folder_that_is_no_run_is_said_so(capsys, tmp_path):
     assert "not a run folder" in command(capsys, "show", str(tmp_path / "nothing"))
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "config.json").write_text('{"config": {}}')
-    assert "lacks budget" in command(capsys, "evaluate", str(tmp_path / "empty"))
+    assert "lacks config, learner" in command(capsys, "evaluate", str(tmp_path / "empty"))
     (tmp_path / "another").mkdir()
     (tmp_path / "another" / "config.json").write_text('{"model": "mine"}')
     for words in (["run", "--budget", "smoke", "--out"], ["evaluate"], ["show"]):
@@ -324,16 +324,14 @@ def test_a_damaged_record_is_named(tmp_path):
     (tmp_path / "matrix.json").write_text('{"suite": ')
     with pytest.raises(Mistake, match=r"matrix.json is damaged"):
         read_json(tmp_path / "matrix.json")
-    (tmp_path / "x.safetensors").write_bytes(b"no tensors here")
     with pytest.raises(Mistake, match=r"x.safetensors is damaged"):
-        read_tensors(tmp_path / "x.safetensors")
+        unpacked(b"no tensors here", tmp_path / "x.safetensors", hashlib.sha256(b"no tensors here").hexdigest())
 
 
 def test_a_file_with_other_tensors_is_refused_even_if_it_is_whole(tmp_path):
     _, digest = packed({"x": torch.zeros(3)})
-    save_file({"x": torch.ones(3)}, tmp_path / "a.safetensors")
     with pytest.raises(Mistake, match="was changed"):
-        read_tensors(tmp_path / "a.safetensors", digest)
+        unpacked(packed({"x": torch.ones(3)})[0], tmp_path / "a.safetensors", digest)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -391,12 +389,12 @@ def test_a_read_only_place_is_said_so(number, capsys, tmp_path, monkeypatch):
     assert "cannot be written" in said
 
 
-@pytest.mark.parametrize("read", [read_json, read_tensors])
+@pytest.mark.parametrize("read", [read_json, read_bytes])
 def test_a_file_that_may_not_be_read_is_said_so(read, tmp_path, monkeypatch):
-    def refuse(_: Path) -> bytes:
+    def refuse(*_: object, **__: object) -> int:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(Mistake, match="cannot be read"):
         read(tmp_path / "file")
 
@@ -502,6 +500,7 @@ def test_a_run_without_results_is_told_how_to_go_on(tmp_path, capsys):
     index = tmp_path / "run" / "weights" / "index.json"
     record = json.loads(index.read_text())
     index.write_text(json.dumps({**record, "stages": record["stages"][:1]}))
+    (tmp_path / "run" / "certificates.json").unlink()
     assert f"holdfast run --config {tmp_path / 'run'}" in command(capsys, "evaluate", str(tmp_path / "run"))
 
 

@@ -287,6 +287,7 @@ def first_tasks(path: Path, count: int) -> None:
         matrix[name] = matrix[name][:count]
     for name in ("returns", "successes", "lengths", "distinct_episodes", "carried"):
         matrix[name] = [row[:count] for row in matrix[name][:count]]
+    (path / "certificates.json").unlink(missing_ok=True)  # which are of all tasks
     (path / "config.json").write_text(json.dumps(config))
     (path / "matrix.json").write_text(json.dumps(matrix))
 

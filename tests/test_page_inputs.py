@@ -60,7 +60,9 @@ def test_a_task_may_be_called_anything(copied: Path, tmp_path: Path, name: str) 
 
 def test_a_label_of_any_length_makes_files_with_names_that_a_disk_takes(copied: Path, tmp_path: Path) -> None:
     for at, path in enumerate(copied.glob("*/config.json")):
-        change(path, lambda record, at=at: record | {"config": record["config"] | {"budget": f"{'b' * 900}{at}"}})
+        budget = {"budget": f"{'b' * 900}{at}"}
+        change(path, lambda record, new=budget: record | {"config": record["config"] | new})
+        change(path.with_name("matrix.json"), lambda record, new=budget: record | new)
     written = report([copied], tmp_path / "page.html", tmp_path / "figures", videos=False)
     assert len({path.name for path in written.figures}) == len(written.figures)
     assert max(len(path.name) for path in written.figures) < 120

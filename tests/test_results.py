@@ -21,7 +21,7 @@ from holdfast.report.summary import summarise
 from holdfast.report.tables import make, records
 from holdfast.report.tables_formats import markdown, number
 from holdfast.report.terminal import matrix_table, metrics_line
-from holdfast.runs.files import write_json
+from holdfast.runs.files import encoded, write_bytes
 from holdfast.runs.run import run
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
@@ -46,17 +46,17 @@ def a_run(
     tasks, targets = SUITES[suite]
     names = {"suite": suite, "learner": learner, "seed": seed, "threads": seed, "order": tasks}
     config = {"config": {**names, "config": {"routing": routing}, **plan}, "data_returns": dict.fromkeys(tasks, -1.0)}
-    write_json(root / name / "config.json", {**config, "datasets": dict(datasets)})
+    write_bytes(root / name / "config.json", encoded({**config, "datasets": dict(datasets)}))
     if returns is not None:
-        protocol = {"name": "paper", "episodes": len(returns), "first_seed": 7}
-        matrix = Matrix(suite, learner, "paper", seed, "full", protocol, tasks, targets)
+        protocol = {"name": "paper", "episodes": len(returns), "first_seed": 7, **plan.get("protocol", {})}
+        matrix = Matrix(suite, learner, "paper", seed, plan.get("budget", "full"), protocol, tasks, targets)
         matrix.copies, matrix.bytes = 1 + seed, {"total": 2_000_000}
         distinct = len(set(returns)) if suite == "atari5" else len(returns)
         succeeded = [suite == "panda3"] * len(returns)
         for stage in range(len(tasks)):
             for task in range(stage + 1):
                 matrix.record(stage, task, Evaluation(returns, [1] * len(returns), succeeded, distinct))
-        write_json(root / name / "matrix.json", matrix.to_json())
+        write_bytes(root / name / "matrix.json", encoded(matrix.to_json()))
     return root / name
 
 
@@ -84,11 +84,11 @@ def test_behind_the_expert_is_measured_start_by_start(tmp_path):
     a_run(tmp_path, "a", "tsn-core", 0, [-1.0, -3.0])
     returns, successes = (dict.fromkeys(TASKS, pair) for pair in ([-0.5, -2.5], [True, False]))
     starts = {"protocol": {"episodes": 2, "first_seed": 7}, "returns": returns, "successes": successes}
-    write_json(tmp_path / "expert.json", starts)
+    write_bytes(tmp_path / "expert.json", encoded(starts))
     text = table(tmp_path)
     assert cells(text, "the expert, same starts")[2:5] == ["-1.500<br>50 %"] * 3
     assert "0.500 [0.500, 0.500]" in cells(text, "tsn-core")  # at every start, so whichever starts are drawn
-    write_json(tmp_path / "expert.json", {**starts, "protocol": {"episodes": 2, "first_seed": 8}})
+    write_bytes(tmp_path / "expert.json", encoded({**starts, "protocol": {"episodes": 2, "first_seed": 8}}))
     assert not any(cell.startswith("0.500") for cell in cells(table(tmp_path), "tsn-core"))  # other starts
 
 

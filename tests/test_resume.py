@@ -19,6 +19,7 @@ from holdfast.errors import Mistake
 from holdfast.learners import learner_for
 from holdfast.learners.descent import Descent
 from holdfast.report.groups import group, read
+from holdfast.runs.directory import Directory
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.recorder import FolderRecorder
@@ -95,21 +96,19 @@ def test_the_same_learner_interrupted_and_called_again_gives_the_same_bits(name,
 @pytest.mark.parametrize("name", ["naive", "ewc", "affinity-l"])
 def test_interrupted_at_one_write_after_another_and_resumed_gives_the_same_bits(name, tmp_path, monkeypatch):
     """Any file can be the one that was being written."""
-    from holdfast.runs import files, folder
-
     run_tiny(name, tmp_path / "whole")
-    write, calls, stop_at = files.write_bytes, [0], [0]
+    write, calls, stop_at = Directory.write_bytes, [0], [0]
 
-    def write_or_stop(path: Path, content: bytes) -> None:
+    def write_or_stop(self: Directory, name: str, content: bytes) -> None:
         calls[0] += 1
         if calls[0] == stop_at[0]:
+            path = self.path / f"{name}.part"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.with_name(f"{path.name}.part").write_bytes(content[: len(content) // 2])  # as a kill leaves it
+            path.write_bytes(content[: len(content) // 2])  # as a kill leaves it
             raise Interruption
-        write(path, content)
+        write(self, name, content)
 
-    for module in (files, folder):  # those that write
-        monkeypatch.setattr(module, "write_bytes", write_or_stop)
+    monkeypatch.setattr(Directory, "write_bytes", write_or_stop)
     interruptions, done = 0, False
     while not done:
         calls[0], stop_at[0] = 0, interruptions + 1  # the first write, then the second of what is left, and so on

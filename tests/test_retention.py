@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.errors import Mistake
+from holdfast.errors import BrokenRetention
 from holdfast.evaluation.certificates import Certificate, changed, fingerprint, verdict
 from holdfast.learners.sparse import Sparse
 from holdfast.runs.folder import RunFolder
@@ -74,7 +74,7 @@ def test_a_task_that_changes_an_earlier_one_is_not_kept(tmp_path, monkeypatch):
     suite, learn = tiny_suite(), Sparse.learn
     run(suite, tiny_learner("tsn-core", suite), tmp_path / "whole", QUIET)
     monkeypatch.setattr(Sparse, "learn", learn_and_spoil)
-    with pytest.raises(Mistake, match=f"{suite.names[1]} changed {suite.names[0]}"):
+    with pytest.raises(BrokenRetention, match=f"{suite.names[1]} changed {suite.names[0]}"):
         run(suite, tiny_learner("tsn-core", suite), tmp_path / "run", QUIET)
     monkeypatch.setattr(Sparse, "learn", learn)
     assert RunFolder(tmp_path / "run").learned == 1

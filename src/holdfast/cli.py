@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -10,7 +11,7 @@ from select import POLLERR, poll
 from typing import NoReturn
 
 from holdfast import __version__
-from holdfast.errors import Mistake
+from holdfast.errors import DEFECT, MISTAKE, BrokenRetention, Interrupted, Mistake
 from holdfast.printable import printable
 
 ABOUT = {
@@ -38,7 +39,6 @@ RENAMED = {"--single": "--reference", "--memo": "--cache", "--no-memo": "--no-ca
 RESUMED = ("run", "evaluate", "sweep", "data")  # commands that go on where they were interrupted
 INTERRUPTED = 130  # 128 + SIGINT, the shell's convention
 UNREAD = 141  # 128 + SIGPIPE
-MISTAKE = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -61,6 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not _unwritable():
             raise
         _fail(f"the output cannot be written ({problem.strerror})", MISTAKE)
+    except BrokenRetention:
+        traceback.print_exc()
+        raise SystemExit(DEFECT) from None
+    except Interrupted as stop:
+        _fail(stop, 128 + stop.signal)
     except KeyboardInterrupt:
         _fail(_interrupted(words[0]), INTERRUPTED)
 

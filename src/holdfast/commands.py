@@ -92,6 +92,8 @@ class ShowCommand:
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run folder."""
+    verify: Flag = False
+    """Compute the fingerprints of all tasks again from the weights, and compare them with the certificates."""
     json: Flag = False
     """Print everything as JSON."""
 
@@ -130,21 +132,19 @@ def run_command(arguments: Sequence[str]) -> None:
     if command.dry:
         print_lines(forecast(command))
     elif carry_out(command) and not command.options.quiet:
-        show_run(command.out)
+        show_run(command.out, recomputed=True)
 
 
 def evaluate_command(arguments: Sequence[str]) -> None:
     """holdfast evaluate"""
     command = parsed(EvaluateCommand, "evaluate", arguments)
-    folder = RunFolder(command.run)
-    folder.check_weights()
     suite, learner = reopen(command.run, command.device)
     if learner.learned != suite.names:
-        raise Mistake(f"{command.run} is not trained to its end: {folder.how_to_go_on()}")
+        raise Mistake(f"{command.run} is not trained to its end: {RunFolder(command.run).how_to_go_on()}")
     options = Options(re_evaluate=command.re_evaluate, cache=command.cache, quiet=command.quiet, tensorboard=False)
     run(suite, learner, command.run, options)
     if not command.quiet:
-        show_run(command.run)
+        show_run(command.run, recomputed=True)
 
 
 def sweep_command(arguments: Sequence[str]) -> None:
@@ -217,15 +217,17 @@ def expert_command(arguments: Sequence[str]) -> None:
 def show_command(arguments: Sequence[str]) -> None:
     """holdfast show"""
     command = parsed(ShowCommand, "show", arguments)
+    if command.verify:
+        reopen(command.run, "cpu")
     if command.json:
-        print_json(summary(RunFolder(command.run)))
+        print_json(summary(RunFolder(command.run), command.verify))
     else:
-        show_run(command.run)
+        show_run(command.run, command.verify)
 
 
-def show_run(path: Path) -> None:
-    """Prints a run."""
-    show(Output(), RunFolder(path))
+def show_run(path: Path, recomputed: bool) -> None:
+    """Prints a run; `recomputed` says that its fingerprints were compared with its weights."""
+    show(Output(), RunFolder(path), recomputed)
 
 
 def table_command(arguments: Sequence[str]) -> None:

@@ -11,9 +11,21 @@ from pathlib import Path
 def locked(path: Path) -> Iterator[None]:
     """Waits until no other process has this file locked."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    lock = _locked(path)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     finally:
+        os.close(lock)
+
+
+def _locked(path: Path) -> int:
+    """The descriptor of the file, locked; one that was moved or removed in the meantime keeps nobody out."""
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            if os.path.samestat(os.fstat(lock), os.stat(path)):
+                return lock
+        except FileNotFoundError:
+            pass
         os.close(lock)

@@ -1,12 +1,16 @@
 """Proof of retention: fingerprints of all that a task's policy is made of, stage after stage."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from holdfast.errors import Mistake
 from holdfast.nets.policy import Policy
+
+HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,20 @@ def fingerprint(policy: Policy) -> str:
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
         digest.update(array.data)
     return digest.hexdigest()
+
+
+def checked(certificates: Sequence[Certificate], order: Sequence[str]) -> list[Certificate]:
+    """The certificates, which must be of tasks that are learned by their stage, each once."""
+    seen = set()
+    for found in certificates:
+        if not 0 <= found.stage < len(order) or found.task not in order[: found.stage + 1]:
+            raise Mistake(f"a certificate of {found.task} after stage {found.stage}")
+        if (found.stage, found.task) in seen:
+            raise Mistake(f"two certificates of {found.task} after stage {found.stage}")
+        if not HASH.fullmatch(found.fingerprint):
+            raise Mistake(f"{found.fingerprint!r} is not a fingerprint")
+        seen.add((found.stage, found.task))
+    return list(certificates)
 
 
 def changed(certificates: Sequence[Certificate]) -> list[Certificate]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from holdfast.conform import conform
 from holdfast.errors import Mistake
 from holdfast.evaluation.metrics import (
     avg_forgetting,
@@ -17,8 +19,18 @@ from holdfast.evaluation.metrics import (
 )
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.evaluation.statistics import Measure, interval, resample, success_rate, task_mean
+from holdfast.subnets.capacity import Capacity
+from holdfast.suites.environments import Protocol
 
 Cells = list[list[Any]]  # [stage][task], None where not evaluated
+LARGEST = 1e30  # of returns: the square of a larger one overflows
+CELLS = {  # what each kind of result is
+    "returns": list[float],
+    "successes": list[bool],
+    "lengths": list[int],
+    "distinct_episodes": int,
+    "carried": int,
+}
 
 
 @dataclass
@@ -45,7 +57,7 @@ class Matrix:
     single: list[float] | None = None  # what each task reaches when learned alone, for FWT
 
     def __post_init__(self) -> None:
-        for name in ("returns", "successes", "lengths", "distinct_episodes", "carried"):
+        for name in CELLS:
             if not getattr(self, name):
                 setattr(self, name, [[None] * len(self.tasks) for _ in self.tasks])
 
@@ -137,12 +149,64 @@ class Matrix:
         return {**asdict(self), "mean": self.mean, "metrics": self.metrics(), **sure}
 
     @classmethod
-    def from_json(cls, record: dict[str, Any]) -> "Matrix":
-        """The matrix that a record describes."""
-        try:
-            return cls(**{item.name: record[item.name] for item in fields(cls)})
-        except (KeyError, TypeError) as problem:
-            raise Mistake(f"this is not a matrix.json of holdfast: {problem}") from problem
+    def from_json(cls, record: Any) -> "Matrix":
+        """The matrix that a record describes; raises where it is none."""
+        if not isinstance(record, dict):
+            raise Mistake("it is not that of a run of holdfast")
+        if missing := [item.name for item in fields(cls) if item.name not in record]:
+            raise Mistake(f"{missing[0]} is missing")
+        return conform({item.name: record[item.name] for item in fields(cls)}, cls).checked()
+
+    def checked(self) -> "Matrix":
+        """The matrix, if it can be one; otherwise raises."""
+        count = len(self.tasks)
+        conform(self.protocol, Protocol, "protocol")
+        if not {"name", "episodes"} <= self.protocol.keys():
+            raise Mistake("protocol says neither its name nor its episodes")
+        conform(self.accounts, list[Capacity], "accounts")
+        if not self.tasks or len(set(self.tasks)) != count:
+            raise Mistake("tasks must be names, each once")
+        if any(len(found) != count for found in (self.targets, self.single or self.tasks)):
+            raise Mistake("not as many targets as tasks")
+        for name, kind in CELLS.items():
+            cells = getattr(self, name)
+            if [len(row) for row in cells] != [count] * count:
+                raise Mistake(f"{name} has not as many results as tasks")
+            conform(cells, list[list[kind | None]], name)  # type: ignore[valid-type]
+        for stage, task in product(range(count), range(count)):
+            self._check_cell(stage, task)
+        if "total" not in self.bytes or min(self.bytes.values()) < 0:
+            raise Mistake(f"bytes must say how many there are in total, got {self.bytes}")
+        if not all(0 <= copy < self.copies for copy in self.task_copy.values()):
+            raise Mistake(f"task_copy is {self.task_copy}, of {self.copies} copies")
+        if self.accounts and len(self.accounts) != self.copies:
+            raise Mistake(f"{len(self.accounts)} accounts of {self.copies} copies")
+        if any(account["total"] < 1 for account in self.accounts):
+            raise Mistake("a copy without weights")
+        return self
+
+    def _check_cell(self, stage: int, task: int) -> None:
+        """Raises unless a result is whole."""
+        where, returns = f"{self.tasks[task]} after stage {stage}", self.returns[stage][task]
+        others = [getattr(self, name)[stage][task] for name in ("successes", "lengths", "distinct_episodes")]
+        origin = self.carried[stage][task]
+        if returns is None:
+            if any(other is not None for other in (*others, origin)):
+                raise Mistake(f"{where} has no returns, but other results")
+            return
+        successes, lengths, distinct = others
+        if not returns or successes is None or len(successes) != len(returns):
+            raise Mistake(f"no returns of {where}")
+        if max(map(abs, returns)) > LARGEST:
+            raise Mistake(f"returns of {where} that are too large for a mean")
+        if lengths is None or len(lengths) != len(returns) or min(lengths) < 1:
+            raise Mistake(f"no lengths of {where}")
+        if distinct is None or not 1 <= distinct <= len(returns):
+            raise Mistake(f"a count of episodes of {where} that cannot be")
+        if self.returns[task][task] is not None and len(returns) != len(self.returns[task][task]):
+            raise Mistake(f"not as many episodes of {where} as before")
+        if origin is not None and not 0 <= origin < stage:
+            raise Mistake(f"{where} is carried over from stage {origin}")
 
 
 def over_tasks(metric: Callable[..., Any], targets: Sequence[float]) -> Measure:

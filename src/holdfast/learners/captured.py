@@ -49,7 +49,7 @@ class Captured:
         self._graph(self.ahead[1])
 
     def advance(self, steps: range) -> Tensor:
-        """Takes these steps; returns the mean of their losses, which may still be on its way."""
+        """Takes these steps; returns the loss of each, which may still be on its way."""
         places = self.ahead[1] if self.ahead[0] == steps else self._draw(steps)[1]
         replay, table = self._graph(places)
         rates = torch.tensor([self.descent.config.rate(step) for step in steps])
@@ -62,7 +62,7 @@ class Captured:
         end = min(steps.stop + len(steps), self.descent.config.steps)
         if steps.stop < end:
             self.ahead = self._draw(range(steps.stop, end))  # while the GPU works
-        return table.losses[: len(steps)].mean()
+        return table.losses[: len(steps)].clone()  # the table is written over by the next steps
 
     def _draw(self, steps: range) -> tuple[range, Places]:
         count, source = self.descent.config.batch, self.source

@@ -81,5 +81,7 @@ class Descent:
         moving = self.moving()
         if not moving.keys() <= tensors.keys():
             raise Mistake("this fit was begun on another kind of device: resume it there, or start again")
+        if any(tensors[name].shape != tensor.shape for name, tensor in moving.items()):
+            raise Mistake("what was saved of this fit is of another network: delete it, or start again")
         for name, tensor in moving.items():
             tensor.copy_(tensors[name])

@@ -1,5 +1,6 @@
 """The only gradient loop: every learner is what it adds to it."""
 
+from collections.abc import Callable
 from functools import cache, partial
 from math import isfinite
 from typing import Protocol
@@ -52,25 +53,31 @@ def train(
     """Takes the steps and returns the recorded losses; interrupted and resumed, it ends at the same bits."""
     with torch.random.fork_rng():
         descent = Descent(model, config, addition)
-        stride = stride_of(descent, source, seed)
+        stride = stride_of(descent, source, seed, recorder.interrupted)
         losses: list[float] = []
+        begun = torch.zeros(0, device=descent.device)  # losses of steps since the last recorded one
         if saved:
-            losses = saved["losses"].tolist()
+            losses, begun = saved["losses"].tolist(), saved.get("begun", begun).to(descent.device)
             descent.put_back(saved)
         done = descent.team.told(int(saved["done"]) if saved else 0)
         descent.team.spread(descent.moving().values())
         while done < config.steps:
             end = min((done // config.log_every + 1) * config.log_every, config.steps)
-            loss = float(stride.advance(range(done, end)))
-            done = end
-            if not isfinite(loss):
-                raise Mistake(f"the loss is {loss} after {done} steps: lower fit.learning_rate or look at the data")
-            losses.append(loss)
-            recorder.event("train", step=done, loss=loss)
-            recorder.progress(done, config.steps, loss)
-            if done < config.steps and recorder.due():
-                so_far = torch.tensor(losses, dtype=torch.float64)
-                recorder.save({**descent.moving(), "done": torch.tensor(done), "losses": so_far, **packed_key(key)})
+            taken = stride.advance(range(done, end))
+            done, begun = done + len(taken), torch.cat([begun, taken])
+            if done == end:
+                loss, begun = float(begun.mean()), begun[:0]
+                if not isfinite(loss):
+                    raise Mistake(f"the loss is {loss} after {done} steps: lower fit.learning_rate or look at the data")
+                losses.append(loss)
+                recorder.event("train", step=done, loss=loss)
+                recorder.progress(done, config.steps, loss)
+            interrupted = recorder.interrupted()
+            if interrupted or (done < config.steps and recorder.due()):
+                so_far = {"done": torch.tensor(done), "losses": torch.tensor(losses, dtype=torch.float64)}
+                recorder.save({**descent.moving(), **so_far, "begun": begun, **packed_key(key)})
+            if interrupted:
+                recorder.stop(done, config.steps)
     return losses
 
 
@@ -90,19 +97,24 @@ class Stride(Protocol):
     """A way to take many steps."""
 
     def advance(self, steps: range) -> Tensor:
-        """Takes these steps and returns the mean of their losses."""
+        """Takes these steps, or fewer where it is interrupted, and returns the loss of each that it took."""
         ...
 
 
 class OneByOne:
     """Each step as it is written: on a CPU, by several processes, and where nothing can be captured."""
 
-    def __init__(self, descent: Descent, source: Source, seed: int) -> None:
-        self.descent, self.source, self.seed = descent, source, seed
+    def __init__(self, descent: Descent, source: Source, seed: int, interrupted: Callable[[], bool]) -> None:
+        self.descent, self.source, self.seed, self.interrupted = descent, source, seed, interrupted
 
     def advance(self, steps: range) -> Tensor:
-        """Takes these steps and returns the mean of their losses."""
-        return torch.stack([self._step(step) for step in steps]).mean()
+        """Takes these steps, or fewer where it is interrupted, and returns the loss of each that it took."""
+        losses = []
+        for step in steps:
+            losses.append(self._step(step))
+            if self.interrupted():
+                break
+        return torch.stack(losses)
 
     def _step(self, step: int) -> Tensor:
         config, team = self.descent.config, self.descent.team
@@ -111,7 +123,13 @@ class OneByOne:
         return self.descent.step(batch, config.rate(step))
 
 
-def stride_of(descent: Descent, source: Source, seed: int) -> Stride:
+def never() -> bool:
+    """Not interrupted."""
+    return False
+
+
+def stride_of(descent: Descent, source: Source, seed: int, interrupted: Callable[[], bool] = never) -> Stride:
     """The fastest way to take steps here."""
-    captured = descent.config.captured and descent.device.type == "cuda" and descent.team.size == 1
-    return (Captured if captured else OneByOne)(descent, source, seed)
+    if descent.config.captured and descent.device.type == "cuda" and descent.team.size == 1:
+        return Captured(descent, source, seed)
+    return OneByOne(descent, source, seed, interrupted)

@@ -18,6 +18,7 @@ LATER = {  # settings that older records lack
     "config": {"fit": {"whole": True}, "subnets": {"tasks": None}},
     "target": [],
 }
+MOST_THREADS = 1_024  # more than the largest machines have cores; with many more, OpenMP ends the process
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Plan:
     """How long to train and evaluate: smoke (seconds), quick (minutes), full (ours), published (the publication's)."""
     seed: Annotated[int, Range(least=-(2**63), under=2**63)] = 0
     """Seed of every random choice except the evaluation's, which is protocol.first-seed."""
-    threads: Annotated[int | None, Range(least=1, most=1_024)] = None
+    threads: Annotated[int | None, Range(least=1, most=MOST_THREADS)] = None
     """Processor threads, by default one per core; small networks are fastest with 1."""
     order: tuple[str, ...] = ()
     """Names of the tasks to learn, in this order; by default all, in the suite's order."""

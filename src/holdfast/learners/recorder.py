@@ -1,6 +1,6 @@
 """Who is told how learning goes, and keeps what an interrupted fit needs to go on."""
 
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from torch import Tensor
 
@@ -32,6 +32,14 @@ class Recorder(Protocol):
         """Keeps the state of the current fit."""
         ...
 
+    def interrupted(self) -> bool:
+        """Whether the fit is to be saved now and stopped."""
+        ...
+
+    def stop(self, done: int, total: int) -> NoReturn:
+        """Ends an interrupted fit, which is saved, by raising; says how far it came."""
+        ...
+
 
 class Silent:
     """Keeps nothing."""
@@ -52,3 +60,9 @@ class Silent:
 
     def save(self, tensors: dict[str, Tensor]) -> None:
         pass
+
+    def interrupted(self) -> bool:
+        return False
+
+    def stop(self, done: int, total: int) -> NoReturn:
+        raise KeyboardInterrupt

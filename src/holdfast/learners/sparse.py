@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from holdfast.conform import conform
 from holdfast.data.frames import stacked
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive, numpy_stream, torch_stream
@@ -39,6 +40,18 @@ class SparseConfig(LearnerConfig):
     subnets: SubnetConfig
     routing: ActionAffinity | LatentAffinity | HybridAffinity | ReplayAffinity | None
     """How a task finds its copy; without routing all tasks are in one copy."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a task is, as a snapshot notes it."""
+
+    copy: int
+    new: int  # entries that the task claimed
+
+    def __post_init__(self) -> None:
+        if min(self.copy, self.new) < 0:
+            raise ValueError(f"a copy and a count of entries are at least 0, got {self.copy} and {self.new}")
 
 
 class TaskProbe(Probe):
@@ -183,17 +196,19 @@ class Sparse(Learner):
         return Snapshot(weights, {}, notes)
 
     def restore(self, snapshot: Snapshot) -> None:
-        places = snapshot.notes["places"]
+        places = conform(snapshot.notes["places"], dict[str, Place], "places")
         self.learned, self.decisions = list(snapshot.notes["learned"]), list(snapshot.notes["routes"])
         self.subnetworks, self.kept = {}, {}
         for name in self.learned:
             tensors = snapshot.weights[f"task-{name}"]
             mask = from_bits(tensors["mask"], self.layout.total)
             private, normaliser = part(tensors, "private"), Normaliser(**part(tensors, "normaliser"))
-            self.subnetworks[name] = Subnetwork(mask=mask, private=private, normaliser=normaliser, **places[name])
+            self.subnetworks[name] = Subnetwork(
+                mask=mask, private=private, normaliser=normaliser, **asdict(places[name])
+            )
             self.kept[name] = part(tensors, "kept")
         self.model_copies = []
-        for index in range(max(place["copy"] for place in places.values()) + 1):
+        for index in range(max(place.copy for place in places.values()) + 1):
             tensors = snapshot.weights[f"copy-{index}"]
             occupied = torch.stack([subnetwork.mask for subnetwork in self.inside(index).values()]).any(dim=0)
             self.model_copies.append(Copy(tensors["weights"], occupied, part(tensors, "outside")))

@@ -1,7 +1,6 @@
 """What of a run is kept beside the code: its records, and its loss curves with few points."""
 
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,11 @@ def export(runs: Sequence[Path], out: Path) -> list[Path]:
     if kept := next((place for place in places if (place / "events.jsonl").exists()), None):
         raise Mistake(f"{kept} is a run folder, which an export must not overwrite: choose another --out")
     for path, place in found.items():
-        place.mkdir(parents=True, exist_ok=True)
+        folder = RunFolder(path)
         for name in RECORDS:
-            if (path / name).exists():
-                shutil.copyfile(path / name, place / name)
-        write_bytes(place / "losses.json", (json.dumps(losses(RunFolder(path).events())) + "\n").encode())
+            if folder.directory.exists(name):
+                write_bytes(place / name, folder.directory.read_bytes(name))
+        write_bytes(place / "losses.json", (json.dumps(losses(folder.events())) + "\n").encode())
     return places
 
 

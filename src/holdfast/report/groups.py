@@ -13,24 +13,12 @@ from holdfast.learners.plan import completed
 from holdfast.report.groups_labels import label, rank
 from holdfast.report.groups_made import Made
 from holdfast.report.groups_matrix import complete_matrix
-from holdfast.report.shapes import fits
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.settings import flattened
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
 EXPERT = "expert.json"  # beside the runs, what experts/starts.py writes
 OLDER = "the same run, made with older versions, or earlier on another device"
-CONFIG = {  # what every config.json has
-    "config": {"suite": str, "learner": str, "seed": int, "order": [str], "config": {}},
-    "data_returns": {str: float},
-}
-MORE = {  # what it may have
-    "datasets": {str: str},
-    "command": (str, None),
-    "versions": {str: str},
-    "hardware": {},
-    "threads": int,
-}
 
 Skip = Callable[[str], None]  # is told why a folder is left out
 
@@ -161,17 +149,8 @@ def _folders(root: Path, skip: Skip) -> Iterator[Path]:
 def _result(path: Path, name: str) -> Result:
     folder = RunFolder(path)
     record = folder.record
-    optional = {part: shape for part, shape in MORE.items() if part in record}
-    if not fits(record, {**CONFIG, **optional}) or not _sound(record["config"]):
-        raise Mistake(f"{path / 'config.json'} is not that of a run of holdfast: bring it back, or leave it out")
-    plan = record["config"]
-    data = record["data_returns"], complete_matrix(path, plan), path, record.get("datasets", {})
-    return Result(name, plan, *data, Made.of(folder))
-
-
-def _sound(plan: Mapping[str, Any]) -> bool:
-    order, fit = plan["order"], plan["config"].get("fit", {})
-    return 0 < len(order) == len(set(order)) and isinstance(fit, dict) and fits(plan.get("target", []), [str])
+    data = record["data_returns"], complete_matrix(folder), path, record["datasets"]
+    return Result(name, record["config"], *data, Made.of(folder))
 
 
 def _once(results: Sequence[Result]) -> list[Result]:

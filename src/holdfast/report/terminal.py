@@ -18,8 +18,8 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.state import state_of
 
 
-def show(console: Console, folder: RunFolder) -> None:
-    """Prints what is known of a run, and names its folder."""
+def show(console: Console, folder: RunFolder, recomputed: bool) -> None:
+    """Prints what is known of a run; `recomputed` says that its fingerprints were compared with its weights."""
     state, matrix = state_of(folder), folder.read_matrix()
     data_returns, row = folder.record["data_returns"], published(folder.record["config"])
     if matrix and matrix.stages:
@@ -27,14 +27,14 @@ def show(console: Console, folder: RunFolder) -> None:
         _print(console, metrics_line(matrix), beside_line(matrix, data_returns, row))
     if routes := folder.read_routes():
         console.print(routes_table(routes))
-    console.print(certificate_line(folder.read_certificates()))
+    console.print(certificate_line(folder.read_certificates(), recomputed))
     if not state.complete:
         _print(console, *state.lines())
     _print(console, f"folder: {folder.path}")
 
 
-def summary(folder: RunFolder) -> dict[str, Any]:
-    """What is known of a run, as plain data."""
+def summary(folder: RunFolder, recomputed: bool) -> dict[str, Any]:
+    """The same as plain data."""
     state, matrix = state_of(folder), folder.read_matrix()
     return {
         "folder": str(folder.path),
@@ -48,6 +48,7 @@ def summary(folder: RunFolder) -> dict[str, Any]:
         "matrix": matrix.to_json() if matrix else None,
         "routes": folder.read_routes(),
         "certificate": verdict(folder.read_certificates()),
+        "fingerprints": "recomputed" if recomputed else "as recorded",
     }
 
 
@@ -165,10 +166,11 @@ def _distance(value: float | None) -> str:
     return "∞" if value is None else f"{value:.3g}"
 
 
-def certificate_line(certificates: Sequence[Certificate]) -> Text:
-    """Whether anything that was learned has changed since."""
+def certificate_line(certificates: Sequence[Certificate], recomputed: bool) -> Text:
+    """Whether anything that was learned has changed since, and whether that was checked now or is only recorded."""
     colour = "green" if certificates and not changed(certificates) else "yellow"
-    return Text("certificate: ").append(_text(verdict(certificates), colour))
+    known = f" (fingerprints {'recomputed' if recomputed else 'as recorded'})" if certificates else ""
+    return Text("certificate: ").append(_text(verdict(certificates), colour)).append(known)
 
 
 def checks_table(checks: Sequence[Check]) -> Table:

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Literal, Self
 
 import holdfast
+from holdfast.errors import DEFECT, MISTAKE, Mistake
+from holdfast.runs.directory import Directory
+from holdfast.runs.events import check
 from holdfast.runs.files import make_folder
-from holdfast.runs.folder import BUSY
+from holdfast.runs.folder import BUSY, EVENTS
 from holdfast.runs.grid import Job
 
-MISTAKE = 2  # the exit code of what a user must put right
 TAIL = 4096  # bytes of a log that are read to see how far it is
 
 
@@ -30,9 +32,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended: a failure may not come again, a mistake would; who is busy waits for another process."""
+    """How an attempt ended: a failure may not come again, a mistake or defect would; busy waits for another process."""
 
-    how: Literal["success", "failure", "mistake", "busy"]
+    how: Literal["success", "failure", "mistake", "defect", "busy"]
     reason: str = ""
 
 
@@ -108,10 +110,11 @@ class Process(Attempt):
 
 def progress(folder: Path, steps: int) -> Progress:
     """How far the run in a folder is, as its log says."""
-    for line in reversed(_last(folder / "events.jsonl").splitlines()):
+    for line in reversed(_last(folder / EVENTS).splitlines()):
         try:
             event = json.loads(line)
-        except json.JSONDecodeError:  # being written, or cut
+            check(event, "line")
+        except (ValueError, RecursionError, Mistake):  # being written, or cut
             continue
         if event["kind"] in ("train", "evaluate"):
             done = event["stage"] * steps + event.get("step", steps)
@@ -127,7 +130,7 @@ def end(code: int, log: Path) -> End:
     why = reason(log, code)
     if code == MISTAKE:
         return End("busy" if why.startswith(BUSY) else "mistake", why)
-    return End("failure", why)
+    return End("defect" if code == DEFECT else "failure", why)
 
 
 def reason(log: Path, code: int) -> str:
@@ -139,8 +142,7 @@ def reason(log: Path, code: int) -> str:
 
 
 def _last(path: Path) -> str:
-    if not path.exists():
+    try:
+        return Directory(path.parent).read_bytes(path.name, TAIL, last=True).decode(errors="replace")
+    except Mistake:  # not there yet
         return ""
-    with path.open("rb") as file:
-        file.seek(max(file.seek(0, os.SEEK_END) - TAIL, 0))
-        return file.read().decode(errors="replace")

@@ -1,10 +1,8 @@
 """The run folder: the record of a run, from which it is resumed and every table is made."""
 
-import fcntl
 import json
 import os
 import shlex
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,29 +12,25 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from holdfast.conform import conform
 from holdfast.data.episodes import Dataset
 from holdfast.errors import Mistake
-from holdfast.evaluation.certificates import Certificate
+from holdfast.evaluation.certificates import Certificate, checked
 from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
 from holdfast.learners.plan import Plan, completed
 from holdfast.learners.team import team
-from holdfast.runs.files import (
-    append_line,
-    make_folder,
-    packed,
-    read_json,
-    read_tensors,
-    sealed,
-    unsealed,
-    write_bytes,
-    write_json,
-)
+from holdfast.runs.config import checked_config
+from holdfast.runs.directory import Directory
+from holdfast.runs.events import parsed, without_undone
+from holdfast.runs.files import TENSORS, damaged, make_folder, packed, sealed, unpacked, unsealed
+from holdfast.runs.index import MEMORY, File, Index, Stage
+from holdfast.runs.routes import check_routes
 from holdfast.runs.settings import first_difference
 from holdfast.runs.surroundings import surroundings
 
-MEMORY = "state/memory"
 BUSY = "another process is working in"  # how the sentence begins by which a sweep knows that it must wait
+CONFIG, EVENTS, INDEX = "config.json", "events.jsonl", "weights/index.json"
 
 
 class RunFolder:
@@ -44,7 +38,14 @@ class RunFolder:
 
     def __init__(self, path: str | Path, plan: Plan | None = None) -> None:
         self.path = Path(path)
-        self.resumed = (self.path / "config.json").exists()
+        if plan is not None and os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise Mistake(f"{self.path} is a file: choose another --out")
+        if plan is not None:
+            make_folder(self.path)
+        elif not os.path.isdir(self.path):
+            raise Mistake(f"{self.path} is not a run folder: it has no config.json")
+        self.directory = Directory(self.path)
+        self.resumed = self.directory.exists(CONFIG)
         if plan is not None:
             self._begin(plan)
         elif not self.resumed:
@@ -53,19 +54,24 @@ class RunFolder:
 
     def _load(self) -> None:
         self.record = self._config()
-        self.index: dict[str, Any] = self._read("weights/index.json", {"stages": []})
-        if not isinstance(self.index, dict) or not isinstance(self.index.get("stages"), list):
-            raise Mistake(f"{self.path / 'weights/index.json'} is damaged (no stages): bring it back from a copy")
+        self.order: list[str] = list(self.record["config"]["order"])
+        self.index = self._index()
 
     def _config(self) -> dict[str, Any]:
-        record = read_json(self.path / "config.json")
-        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
-            raise Mistake(f"{self.path / 'config.json'} is not that of a run of holdfast: choose another folder")
-        return record
+        return checked_config(self.directory.read_json(CONFIG), self.path / CONFIG)
+
+    def _index(self) -> Index:
+        if not self.directory.exists(INDEX):
+            return Index()
+        try:
+            found = Index.from_json(self.directory.read_json(INDEX))
+        except Mistake as problem:
+            raise damaged(self.path / INDEX, problem) from problem
+        if len(found.stages) > len(self.order):
+            raise damaged(self.path / INDEX, f"{len(found.stages)} stages of {len(self.order)} tasks")
+        return found
 
     def _begin(self, plan: Plan) -> None:
-        if self.path.exists() and not self.path.is_dir():
-            raise Mistake(f"{self.path} is a file: choose another --out")
         if not self.resumed:
             config = json.loads(json.dumps(asdict(plan)))
             self._create(config, plan.threads or torch.get_num_threads())  # a resumed run has as many
@@ -78,67 +84,69 @@ class RunFolder:
             raise Mistake(f"{self.path} is a run with {name} = {old}, not {new}: choose another --out or delete it")
 
     def _create(self, config: dict[str, Any], threads: int) -> None:
-        make_folder(self.path)
-        lock = self._held()  # of two that begin at once, one does
+        self._lock()  # of two that begin at once, one does
         try:
-            if not (self.path / "config.json").exists():
-                if {path.name for path in self.path.iterdir()} - {"config.json.part"}:  # which a kill may leave
+            if not self.directory.exists(CONFIG):
+                if {*self.directory.names()} - {f"{CONFIG}.part"}:  # which a kill may leave
                     raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
                 kept = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads}
-                write_json(self.path / "config.json", {**kept, "processes": team().size, **surroundings()})
+                self.directory.write_json(CONFIG, {**kept, "processes": team().size, **surroundings()})
         finally:
-            os.close(lock)
+            self.directory.unlock()
 
-    def _held(self) -> int:
-        lock = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise Mistake(f"{BUSY} {self.path}: wait for it, or choose another --out") from None
-        return lock
+    def _lock(self) -> None:
+        if not self.directory.lock():
+            raise Mistake(f"{BUSY} {self.path}: wait for it, or choose another --out")
+        self.directory.check_place()  # it may have been moved before it was locked
 
     def __enter__(self) -> Self:
-        self.lock = self._held()
-        self._load()  # until now another process may have gone on with it
-        self.check_weights()
-        self._mend_events()
+        self._lock()
+        try:
+            self._load()  # until now another process may have gone on with it
+            self.check_weights()
+            self._remove_unused()
+            self._mend_events()
+        except BaseException:
+            self.directory.unlock()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self.lock)  # the lock goes with it, as it does when the process dies
+        self.directory.unlock()  # as it is when the process dies
 
     def check_weights(self) -> None:
         """Raises if what was learned is known to be, but not where: it must not be learned again beside old results."""
-        if not self.learned and self.read_certificates():
-            raise Mistake(f"{self.path} has results but no weights (weights/index.json is missing): bring them back")
-
-    def _read(self, name: str, otherwise: Any) -> Any:
-        path = self.path / name
-        return read_json(path) if path.exists() else otherwise
+        matrix = self.read_matrix()
+        known = max(
+            max((found.stage + 1 for found in self.read_certificates()), default=0),
+            matrix.stages if matrix else 0,
+            len(self.read_routes()) - 1,  # the last may have been written when its stage was not yet
+        )
+        if known > self.learned:
+            lost = "is missing" if self.learned == 0 else f"has {self.learned} of {known} tasks"
+            raise Mistake(f"{self.path} has results but no weights ({INDEX} {lost}): bring them back")
 
     # What happened
 
     def event(self, kind: str, **data: Any) -> None:
         """Appends to events.jsonl."""
-        append_line(self.path / "events.jsonl", json.dumps({"time": round(time.time(), 3), "kind": kind, **data}))
+        self.directory.append_line(EVENTS, json.dumps({"time": round(time.time(), 3), "kind": kind, **data}))
 
     def _mend_events(self) -> None:
         """Cuts off a last line that was being written when the process died."""
-        path = self.path / "events.jsonl"
-        if path.exists() and not (content := path.read_bytes()).endswith(b"\n") and content:
-            write_bytes(path, content[: content.rfind(b"\n") + 1])
+        if self.directory.exists(EVENTS) and not (content := self._log()).endswith(b"\n") and content:
+            self.directory.write_bytes(EVENTS, content[: content.rfind(b"\n") + 1])
+
+    def _log(self) -> bytes:
+        return self.directory.read_bytes(EVENTS) if self.directory.exists(EVENTS) else b""
 
     def events(self) -> list[dict[str, Any]]:
         """What happened, without what an interruption undid."""
-        path = self.path / "events.jsonl"
-        kept: list[dict[str, Any]] = []
-        *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]  # the last is being written
-        for event in filter(None, map(_event, lines)):
-            if event["kind"] == "resume":
-                kept = [old for old in kept if not _undone(old, event)]
-            kept.append(event)
-        return kept
+        *lines, _ = self._log().split(b"\n")  # the last is being written
+        try:
+            return without_undone(parsed(lines))
+        except Mistake as problem:
+            raise damaged(self.path / EVENTS, problem) from problem
 
     def begin_task(self, task: str) -> None:
         """Notes that the next task is learned from here on, or again from where it was last saved."""
@@ -151,22 +159,21 @@ class RunFolder:
         self.event("resume" if self.resumed else "learn", stage=stage, task=task, step=step)
         self.resumed = False
 
-    def fit_state(self, stage: int) -> Path:
-        """Where the state of an unfinished fit is kept."""
-        return self.path / "state" / f"fit.{stage}.sealed"
-
     def read_fit(self, stage: int) -> dict[str, Tensor] | None:
         """The state of an unfinished fit, if there is one."""
-        path = self.fit_state(stage)
-        if not path.exists():
+        name = fit_state(stage)
+        if not self.directory.exists(name):
             return None
-        if (tensors := unsealed(path.read_bytes())) is None:
-            raise Mistake(f"{path} was changed or cut off: delete it, and its task is learned from the first step")
+        tensors = unsealed(self.directory.read_bytes(name, TENSORS))
+        if tensors is None or not {"done", "losses"} <= tensors.keys() or tensors["done"].numel() != 1:
+            raise Mistake(
+                f"{self.path / name} was changed or cut off: delete it, and its task is learned from the first step"
+            )
         return tensors
 
     def write_fit(self, stage: int, tensors: Mapping[str, Tensor]) -> None:
         """Keeps the state of an unfinished fit."""
-        write_bytes(self.fit_state(stage), sealed(tensors))
+        self.directory.write_bytes(fit_state(stage), sealed(tensors))
 
     def check_data(self, task: str, dataset: Dataset) -> None:
         """Keeps what identifies a task's data, and its mean return; raises if the run began with other data."""
@@ -174,114 +181,149 @@ class RunFolder:
         if known != dataset.fingerprint:
             raise Mistake(f"the data of {task} changed since {self.path} was begun: choose another --out")
         self.record["data_returns"][task] = float(dataset.totals.mean())
-        write_json(self.path / "config.json", self.record)
+        self.directory.write_json(CONFIG, self.record)
 
     # What was learned
 
     @property
     def learned(self) -> int:
         """How many tasks are learned and kept."""
-        return len(self.index["stages"])
+        return len(self.index.stages)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all is learned, and nothing is kept that only learning on needs."""
+        left = any(self.directory.exists(path) for path in self.index.unused)
+        return self.learned == len(self.order) and self.index.without_memory() == self.index and not left
 
     def how_to_go_on(self) -> str:
         """The command that goes on with a run that has no results to its end."""
-        trained = self.learned == len(self.record["config"]["order"])
+        trained = self.learned == len(self.order)
         return f"holdfast {'evaluate' if trained else 'run --config'} {shlex.quote(str(self.path))}"
 
     def commit(self, snapshot: Snapshot, newest_only: bool) -> None:
         """Keeps what was learned by a stage; the new index makes it valid, all of it at once."""
-        stage, before = self.learned, self.index["stages"][-1]["files"] if self.index["stages"] else {}
-        files = {}
-        named = {f"weights/{name}": tensors for name, tensors in snapshot.weights.items()}
+        stage, before = self.learned, self.index.stages[-1].files if self.index.stages else {}
+        contents = {f"weights/{name}": packed(tensors) for name, tensors in snapshot.weights.items()}
         if snapshot.memory:
-            named[MEMORY] = snapshot.memory
-        for name, tensors in named.items():
-            content, digest = packed(tensors)
-            if name in before and before[name]["sha256"] == digest:  # as it was: one file serves both stages
-                files[name] = before[name]
-            else:
-                files[name] = {"path": f"{name}.{stage}.safetensors", "sha256": digest}
-                write_bytes(self.path / files[name]["path"], content)
-        stages = self.index["stages"]
-        if newest_only:
-            stages = [{**old, "files": {}, "notes": {}} for old in stages]
-        write_json(self.path / "routes.json", snapshot.notes.get("routes", []))
+            contents[MEMORY] = packed(snapshot.memory)
+        files = {
+            name: before[name]  # as it was: one file serves both stages
+            if name in before and before[name].sha256 == digest
+            else File(f"{name}.{stage}.safetensors", digest)
+            for name, (_, digest) in contents.items()
+        }
+        new = {file.path: name for name, file in files.items() if file != before.get(name)}
+        self._write_index(self.index.announcing(list(new)))
+        for path, name in new.items():
+            self.directory.write_bytes(path, contents[name][0])
+        self.directory.write_json("routes.json", snapshot.notes.get("routes", []))
         notes = {name: note for name, note in snapshot.notes.items() if name != "routes"}  # written once
-        self._write_index([*stages, {"files": files, "notes": notes, "bytes": snapshot.bytes()}])
+        learned = Stage(files, notes, snapshot.bytes())
+        self._write_index(self.index.with_stage(learned, newest_only, fit_state(stage)))
+        self._remove_unused()
 
     def complete(self) -> None:
         """Gives up what only learning on needs."""
-        kept = [
-            {**stage, "files": {name: file for name, file in stage["files"].items() if name != MEMORY}}
-            for stage in self.index["stages"]
-        ]
-        if kept != self.index["stages"] or (self.path / "state").exists():
-            self._write_index(kept)
-            shutil.rmtree(self.path / "state", ignore_errors=True)
+        if not self.is_complete:
+            self._write_index(self.index.without_memory())
+            self._remove_unused()
+        self.directory.remove_empty("state")
 
-    def _write_index(self, stages: list[dict[str, Any]]) -> None:
-        self.index = {"stages": stages}
-        write_json(self.path / "weights/index.json", self.index)
-        self._forget_unused()
+    def _write_index(self, index: Index) -> None:
+        self.directory.write_json(INDEX, index.to_json())
+        self.index = index
 
-    def _forget_unused(self) -> None:
-        used = {file["path"] for stage in self.index["stages"] for file in stage["files"].values()}
-        for path in [*self.path.glob("weights/*"), *self.path.glob("state/*")]:
-            if path.name != "index.json" and str(path.relative_to(self.path)) not in used:
-                path.unlink()
+    def _remove_unused(self) -> None:
+        for path in self.index.unused:
+            self.directory.remove(path)
 
     def snapshot(self, stage: int) -> Snapshot:
         """What was learned by a stage; where only the newest is kept, that serves every stage."""
-        if not self.index["stages"][stage]["files"]:
+        if not self.index.stages[stage].files:
             stage = self.learned - 1
-        entry = self.index["stages"][stage]
-        files = entry["files"].items()
-        tensors = {name: read_tensors(self.path / file["path"], file["sha256"]) for name, file in files}
+        entry = self.index.stages[stage]
+        tensors = {name: self.tensors(file) for name, file in entry.files.items()}
         memory = tensors.pop(MEMORY, {})
         weights = {name.removeprefix("weights/"): found for name, found in tensors.items()}
-        notes = {"routes": self.read_routes()[: stage + 1], **entry["notes"]}
+        notes = {"routes": self.read_routes()[: stage + 1], **entry.notes}
         return Snapshot(weights, memory, notes)
+
+    def tensors(self, file: File) -> dict[str, Tensor]:
+        """The tensors in a file that the index names."""
+        return unpacked(self.directory.read_bytes(file.path, TENSORS), self.path / file.path, file.sha256)
 
     def bytes(self, stage: int) -> dict[str, int]:
         """What keeping the learner cost after a stage."""
-        return self.index["stages"][stage]["bytes"]
+        return self.index.stages[stage].bytes
 
     # What it is worth
 
     def read_matrix(self) -> Matrix | None:
-        """The results so far."""
-        record = self._read("matrix.json", None)
-        return None if record is None else Matrix.from_json(record)
+        """The results so far; raises if they are those of another run."""
+        if not self.directory.exists("matrix.json"):
+            return None
+        record, path = self.directory.read_json("matrix.json"), self.path / "matrix.json"
+        try:
+            matrix = Matrix.from_json(record)
+        except Mistake as problem:
+            raise damaged(path, problem) from problem
+        if difference := first_difference(*self._told_twice(matrix)):
+            name, own, other = difference
+            raise Mistake(
+                f"{path} is of another run than the config.json beside it, with {name} = {other}, not {own}: "
+                "bring the right one back"
+            )
+        return matrix
+
+    def _told_twice(self, matrix: Matrix) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What both config.json and a matrix say, as far as the older of them said it."""
+        plan = completed(self.record["config"])
+        names = [name for name in ("suite", "learner", "seed", "preset", "budget") if name in plan]
+        protocol = plan.get("protocol", {})
+        played = {name: value for name, value in matrix.protocol.items() if name in protocol}
+        ours: dict[str, Any] = {"tasks": self.order, **{name: plan[name] for name in names}, "protocol": protocol}
+        theirs = completed({"tasks": matrix.tasks, **{name: getattr(matrix, name) for name in names}})
+        return ours, {**{name: theirs[name] for name in ("tasks", *names)}, "protocol": played}
 
     def write_matrix(self, matrix: Matrix) -> None:
         """Keeps the results so far."""
-        write_json(self.path / "matrix.json", matrix.to_json())
+        self.directory.write_json("matrix.json", matrix.to_json())
 
     def read_routes(self) -> list[dict[str, Any]]:
         """Why each task is in its copy."""
-        return self._read("routes.json", [])
+        record = self._read_list("routes.json")
+        try:
+            check_routes(record, self.order)
+        except Mistake as problem:
+            raise damaged(self.path / "routes.json", problem) from problem
+        return record
 
     def read_certificates(self) -> list[Certificate]:
         """The certificates so far."""
+        record = self._read_list("certificates.json")
         try:
-            return [Certificate(**record) for record in self._read("certificates.json", [])]
-        except TypeError as problem:
-            raise Mistake(f"{self.path / 'certificates.json'} is damaged ({problem})") from problem
+            return checked(conform(record, list[Certificate], "certificates"), self.order)
+        except Mistake as problem:
+            raise damaged(self.path / "certificates.json", problem) from problem
 
     def write_certificates(self, certificates: list[Certificate]) -> None:
         """Keeps the certificates so far."""
-        write_json(self.path / "certificates.json", [asdict(certificate) for certificate in certificates])
+        self.directory.write_json("certificates.json", [asdict(certificate) for certificate in certificates])
+
+    def read_losses(self) -> dict[str, list[list[Any]]]:
+        """Of an export, which has no events: for each task, some steps and the loss there."""
+        if not self.directory.exists("losses.json"):
+            return {}
+        try:
+            return conform(self.directory.read_json("losses.json"), dict[str, list[list[Any]]], "losses")
+        except Mistake as problem:
+            raise damaged(self.path / "losses.json", problem) from problem
+
+    def _read_list(self, name: str) -> Any:
+        return self.directory.read_json(name) if self.directory.exists(name) else []
 
 
-def _event(line: bytes) -> dict[str, Any] | None:
-    """What a line of the log says; one that a failing machine tore says nothing."""
-    try:
-        return json.loads(line)
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        return None
-
-
-def _undone(event: dict[str, Any], resume: dict[str, Any]) -> bool:
-    """Whether an event came after the point that a resumed run went back to."""
-    kept = event["kind"] in ("train", "learn") and event["step"] <= resume["step"]
-    return event.get("stage") == resume["stage"] and not kept
+def fit_state(stage: int) -> str:
+    """Where the state of an unfinished fit is kept."""
+    return f"state/fit.{stage}.sealed"

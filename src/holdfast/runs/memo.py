@@ -9,7 +9,7 @@ from torch import Tensor
 from holdfast.data.locks import locked
 from holdfast.errors import Mistake
 from holdfast.learners.memo import Entry, Key, Memo, Nowhere
-from holdfast.runs.files import sealed, unsealed, write_bytes
+from holdfast.runs.files import TENSORS, read_bytes, sealed, unsealed, write_bytes
 
 
 class DiskMemo(Memo):
@@ -40,10 +40,10 @@ class File(Entry):
 
     def read(self) -> dict[str, Tensor] | None:
         try:
-            return unsealed(self.path.read_bytes())
-        except OSError:
+            return unsealed(read_bytes(self.path, TENSORS))
+        except Mistake:
             return None
 
     def write(self, tensors: dict[str, Tensor]) -> None:
-        with suppress(OSError, Mistake):  # what was computed is worth more than that it is kept here
+        with suppress(Mistake):  # what was computed is worth more than that it is kept here
             write_bytes(self.path, sealed(tensors))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import Mistake
-from holdfast.evaluation.certificates import Certificate, changed, fingerprint
+from holdfast.errors import BrokenRetention, Mistake
+from holdfast.evaluation.certificates import Certificate, changed
 from holdfast.evaluation.matrix import Matrix, reference
 from holdfast.evaluation.remembered import evaluate_once
 from holdfast.evaluation.rollouts import Evaluation
@@ -17,6 +17,7 @@ from holdfast.learners.memo import Memo, NoMemo
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.recorder import Screen
+from holdfast.runs.restore import fingerprints, restore
 from holdfast.suites.environments import Protocol
 from holdfast.suites.task import Suite
 
@@ -41,14 +42,14 @@ class Record:
         """The learner as it was after a stage; one that retains may know later tasks as well."""
         known = len(self.learner.learned) - 1
         if stage >= 0 and known != stage and not (self.learner.retains and known > stage):
-            self.learner.restore(self.folder.snapshot(stage))
+            restore(self.learner, self.folder, stage)
 
     def commit(self, stage: int) -> None:
         """Keeps what was just learned, with certificates, unless it changed a task that must stay as it was."""
         found = self._fingerprinted(stage)
         earlier = [known for known in self.certificates if known.stage < stage]
         if self.learner.retains and (moved := changed([*earlier, *found])):
-            raise Mistake(
+            raise BrokenRetention(
                 f"learning {self.suite.names[stage]} changed {moved[0].task}, which must stay equal to the bit (a "
                 "fault in the learner or in this machine): it is not kept, and the run is as it was before"
             )
@@ -63,8 +64,7 @@ class Record:
                 self._certify(stage, self._fingerprinted(stage))
 
     def _fingerprinted(self, stage: int) -> list[Certificate]:
-        names = self.suite.names[: stage + 1]
-        return [Certificate(stage, name, fingerprint(self.learner.policy(name))) for name in names]
+        return [Certificate(stage, name, found) for name, found in fingerprints(self.learner).items()]
 
     def _certify(self, stage: int, found: Sequence[Certificate]) -> None:
         self.certificates = [known for known in self.certificates if known.stage != stage] + [*found]

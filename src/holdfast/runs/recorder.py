@@ -2,7 +2,7 @@
 
 import time
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
@@ -13,6 +13,7 @@ from torch import Tensor
 from holdfast.learners.memo import Memo
 from holdfast.printable import printable
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.signals import Interruption
 
 BAR = 16  # characters
 EVERY = 30.0  # seconds between two lines of progress where there is no terminal
@@ -106,10 +107,19 @@ class FolderRecorder:
     """Records one task's learning; the state of the fit is saved every so many seconds."""
 
     def __init__(
-        self, folder: RunFolder, screen: Screen, stage: int, task: str, every: float, board: "Board | None", memo: Memo
+        self,
+        folder: RunFolder,
+        screen: Screen,
+        stage: int,
+        task: str,
+        every: float,
+        board: "Board | None",
+        memo: Memo,
+        interruption: Interruption,
     ) -> None:
         self.folder, self.screen, self.stage, self.task = folder, screen, stage, task
         self.every, self.board, self.memo, self.saved = every, board, memo, time.monotonic()
+        self.interruption = interruption
 
     def event(self, kind: str, **data: Any) -> None:
         self.folder.event(kind, **{"stage": self.stage, "task": self.task, **data})
@@ -136,12 +146,18 @@ class FolderRecorder:
         self.folder.write_fit(self.stage, tensors)
         self.saved = time.monotonic()
 
+    def interrupted(self) -> bool:
+        return self.interruption.asked
+
+    def stop(self, done: int, total: int) -> NoReturn:
+        self.interruption.stop(f"at step {done} of {total} of task {self.task}")
+
 
 class Board:
     """TensorBoard event files, under tensorboard/ in the run folder."""
 
     def __init__(self, folder: RunFolder) -> None:
-        self.place = folder.path / "tensorboard"
+        self.folder, self.place = folder, folder.path / "tensorboard"
         self.writer: Any = None  # until there is something to write
 
     def scalar(self, name: str, value: float, step: int) -> None:
@@ -149,6 +165,7 @@ class Board:
         if self.writer is None:
             from torch.utils.tensorboard import SummaryWriter
 
+            self.folder.directory.make_folder("tensorboard")  # which raises if it is a link
             self.writer = SummaryWriter(str(self.place))
         self.writer.add_scalar(name, value, step)
 

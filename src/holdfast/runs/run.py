@@ -17,6 +17,8 @@ from holdfast.runs.memo import DiskMemo
 from holdfast.runs.options import Options
 from holdfast.runs.record import Record, empty_matrix
 from holdfast.runs.recorder import Board, FolderRecorder, Screen
+from holdfast.runs.restore import restore
+from holdfast.runs.signals import Interruption
 from holdfast.suites.task import Suite, check_suite
 from holdfast.validation import shown
 
@@ -48,8 +50,13 @@ def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix
                 for known in suite.tasks[: stage + 1]:
                     folder.check_data(known.name, known.dataset)
                 folder.begin_task(task.name)
-                learner.learn(task, FolderRecorder(folder, screen, stage, task.name, options.save_every, board, memo))
-                record.commit(stage)
+                with Interruption() as interruption:
+                    recorder = FolderRecorder(
+                        folder, screen, stage, task.name, options.save_every, board, memo, interruption
+                    )
+                    learner.learn(task, recorder)
+                    record.commit(stage)
+                interruption.stop_if_asked(f"after task {task.name} was learned")
             record.certify(stage)
             if options.evaluate:
                 record.evaluate(stage)
@@ -66,7 +73,7 @@ def follow(suite: Suite, learner: Learner, path: Path, options: Options) -> Matr
     check_fresh(learner, suite.names[: folder.learned])
     with threads(folder.record["threads"]):
         if 0 < folder.learned < len(suite.tasks) and not learner.learned:
-            learner.restore(folder.snapshot(folder.learned - 1))
+            restore(learner, folder, folder.learned - 1)
         for task in suite.tasks[folder.learned :]:
             learner.learn(task)
     team().wait()
@@ -109,11 +116,12 @@ def threads(count: int) -> Iterator[None]:
 
 
 def reopen(path: str | Path, device: str = "auto", suite: Suite | None = None) -> tuple[Suite, Learner]:
-    """The suite and the learner of a run folder, the learner as its last task left it."""
+    """The suite and the learner of a run folder, the learner as its last task left it, its certificates checked."""
     folder = RunFolder(path)
+    folder.check_weights()
     plan = read_plan(folder.record["config"])
     suite = suite or suite_for(plan)
     learner = learner_for(plan, suite, device)
     if folder.learned:
-        learner.restore(folder.snapshot(folder.learned - 1))
+        restore(learner, folder, folder.learned - 1)
     return suite, learner

@@ -63,7 +63,7 @@ def state_of(folder: RunFolder) -> State:
         learned=learned,
         evaluated=matrix.stages if matrix else 0,
         step=_step(events, learned),
-        steps=config["config"]["fit"]["steps"],
+        steps=config["config"].get("fit", {}).get("steps", 0),
         heard=events[-1]["time"] if events else None,
         command=folder.how_to_go_on(),
     )

@@ -91,9 +91,9 @@ class Sweep:
             self._fail(job, seen)
 
     def _fail(self, job: Job, end: End) -> None:
-        """Tries a run once more, unless a user must put something right first."""
+        """Tries a run once more, unless a user or we must put something right first."""
         self.failures[job.name] += 1
-        again = end.how != "mistake" and self.failures[job.name] < ATTEMPTS
+        again = end.how == "failure" and self.failures[job.name] < ATTEMPTS
         if again or complete(job):  # by another process, in the meantime
             self.waiting.appendleft(job)
         else:
@@ -119,12 +119,11 @@ def complete(job: Job) -> bool:
     try:
         folder, tasks = RunFolder(job.path), len(job.command.plan.order)
         matrix, certificates = folder.read_matrix(), folder.read_certificates()
-    except (Mistake, KeyError, TypeError):  # damaged: the run itself says how
+    except Mistake:  # damaged: the run itself says how
         return False
-    learned = folder.learned == tasks and not (job.path / "state").exists()
     certified = len(certificates) == tasks * (tasks + 1) // 2
     options = job.command.options
-    return learned and certified and (not options.evaluate or evaluated(matrix, options.full_matrix))
+    return folder.is_complete and certified and (not options.evaluate or evaluated(matrix, options.full_matrix))
 
 
 def evaluated(matrix: Matrix | None, full: bool) -> bool:

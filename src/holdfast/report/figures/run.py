@@ -14,22 +14,10 @@ from holdfast.evaluation.matrix import Matrix
 from holdfast.report.export import losses
 from holdfast.report.groups import Result
 from holdfast.report.shapes import fits
-from holdfast.runs.files import read_json, read_tensors
 from holdfast.runs.folder import RunFolder
 from holdfast.subnets.copies import from_bits
 
 Curve = Sequence[tuple[int, float]]  # steps, and the loss there
-ROUTE = {
-    "task": str,
-    "candidates": [{"task": str, "distance": (None, float)}],  # null where it could not be computed
-    "threshold": (None, float),
-    "source": (None, str),
-    "copy": int,
-    "opened": bool,
-    "reason": str,
-}
-CERTIFICATE = {"stage": int, "task": str, "fingerprint": str}
-FILES = {str: {"path": str, "sha256": str}}  # of a stage in weights/index.json
 
 
 @dataclass(frozen=True)
@@ -65,7 +53,7 @@ def read_run(result: Result, matrix: Matrix) -> Run:
         record=folder.record,
         matrix=matrix,
         routes=_routes(folder, matrix),
-        certificates=_certificates(folder),
+        certificates=folder.read_certificates(),
         losses=_losses(folder),
         overlap=_overlap(folder, matrix),
         has_weights=result.has_weights,
@@ -80,8 +68,6 @@ def _damaged(folder: RunFolder, name: str) -> Mistake:
 def _routes(folder: RunFolder, matrix: Matrix) -> list[dict[str, Any]]:
     """Every task's route, once, in the order of the tasks; copies are opened one after the other."""
     routes = folder.read_routes()
-    if not fits(routes, [ROUTE]):
-        raise _damaged(folder, "routes.json")
     names = [route["task"] for route in routes]
     earlier = [{route["source"], *(one["task"] for one in route["candidates"])} - {None} for route in routes]
     copies = {route["copy"] for route in routes}
@@ -96,18 +82,8 @@ def _routes(folder: RunFolder, matrix: Matrix) -> list[dict[str, Any]]:
     return routes
 
 
-def _certificates(folder: RunFolder) -> list[Certificate]:
-    found = folder.read_certificates()
-    if not all(fits(vars(certificate), CERTIFICATE) for certificate in found):
-        raise _damaged(folder, "certificates.json")
-    return found
-
-
 def _losses(folder: RunFolder) -> Mapping[str, Curve]:
-    exported = folder.path / "losses.json"
-    curves = read_json(exported) if exported.exists() else losses(folder.events())
-    if not fits(curves, {str: [(list, tuple)]}):
-        raise _damaged(folder, "losses.json")
+    curves: Mapping[str, Sequence[Any]] = folder.read_losses() or losses(folder.events())
     points = {task: [point for point in curve if _drawable(point)] for task, curve in curves.items()}
     return {task: curve for task, curve in points.items() if curve}
 
@@ -129,14 +105,11 @@ def _overlap(folder: RunFolder, matrix: Matrix) -> dict[tuple[str, str], float]:
 def _mask(folder: RunFolder, matrix: Matrix, task: str) -> np.ndarray | None:
     if not folder.learned or not matrix.accounts:
         return None
-    stage = folder.index["stages"][-1]
-    if not fits(stage, {"files": FILES}) or task not in matrix.task_copy:
-        raise _damaged(folder, "weights/index.json")
-    file = stage["files"].get(f"weights/task-{task}")
-    if file is None:
+    file = folder.index.stages[-1].files.get(f"weights/task-{task}")
+    if file is None or task not in matrix.task_copy:
         return None
-    tensors = read_tensors(folder.path / file["path"], file["sha256"])
+    tensors = folder.tensors(file)
     total = matrix.accounts[matrix.task_copy[task]]["total"]
     if "mask" not in tensors or tensors["mask"].numel() != -(-total // 8):
-        raise _damaged(folder, file["path"])
+        raise _damaged(folder, file.path)
     return from_bits(tensors["mask"], total).numpy()

@@ -1,0 +1,59 @@
+"""The record config.json: the plan of a run, and what it was begun with."""
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from reprlib import repr as shortened
+from typing import Any
+
+from holdfast.conform import Conform, conform
+from holdfast.errors import Mistake
+from holdfast.learners.plan import MOST_THREADS, LearnerConfig, Plan, completed
+from holdfast.learners.registry import LEARNERS
+from holdfast.runs.files import damaged
+
+NEEDED = {"config", "suite", "learner", "seed", "order"}  # of a plan, whatever is done with the run
+LOOSELY = Conform(partial=True)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a run was begun with, beside its plan."""
+
+    datasets: dict[str, str] = field(default_factory=dict)  # fingerprints, by task
+    data_returns: dict[str, float] = field(default_factory=dict)  # mean returns, by task
+    threads: int = 1
+    processes: int = 1
+    versions: dict[str, str] = field(default_factory=dict)
+    hardware: dict[str, Any] = field(default_factory=dict)
+    command: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.threads <= MOST_THREADS:
+            raise Mistake(f"threads must lie in 1..{MOST_THREADS}, got {self.threads}")
+        if self.processes < 1:
+            raise Mistake(f"processes must be at least 1, got {self.processes}")
+
+
+def checked_config(record: Any, path: Path) -> dict[str, Any]:
+    """The record of a run, with what older versions did not record; raises where it is none."""
+    if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+        raise Mistake(f"{path} is not that of a run of holdfast: choose another folder")
+    if missing := NEEDED - set(record["config"]):
+        raise Mistake(f"{path} lacks {', '.join(sorted(missing))}: bring it back from a copy")
+    known = {item.name for item in fields(Begun)}
+    try:
+        check_plan(completed(record["config"]))
+        begun = conform({name: value for name, value in record.items() if name in known}, Begun)
+    except Mistake as problem:
+        raise damaged(path, problem) from problem
+    return {**vars(begun), **record}
+
+
+def check_plan(plan: dict[str, Any]) -> None:
+    """Raises unless what this says can be of a plan; that it says all of it is required where the run goes on."""
+    LOOSELY({name: value for name, value in plan.items() if name != "config"}, Plan)
+    order = plan["order"]
+    if not order or len(set(order)) != len(order):
+        raise Mistake(f"order must name tasks, each once, got {shortened(order)}")
+    known = LEARNERS.get(plan["learner"])
+    LOOSELY(plan["config"], type(known.config) if known else LearnerConfig)

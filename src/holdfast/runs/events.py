@@ -1,0 +1,61 @@
+"""The log events.jsonl: what happened in a run, a line each."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.conform import conform
+from holdfast.errors import Mistake
+
+Event = dict[str, Any]
+LATEST = 1e11  # seconds since 1970, some thousand years from now
+EVERY = {"time": float, "kind": str}
+KINDS: dict[str, dict[str, Any]] = {  # what must be known of each kind, for those who read it
+    "learn": {"step": int},
+    "resume": {"stage": int, "step": int},
+    "train": {"stage": int, "task": str, "step": int, "loss": float},
+    "evaluate": {"stage": int, "task": str, "mean": float},
+}
+
+
+def parsed(lines: Iterable[bytes]) -> list[Event]:
+    """The events that lines say; one that a failing machine tore says nothing, one that says nonsense is an error."""
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        check(event, f"line {number}")
+        found.append(event)
+    return found
+
+
+def check(event: Any, where: str) -> None:
+    """Raises unless this is an event."""
+    conform(event, dict[str, Any], where)
+    kind = event.get("kind")
+    needed = EVERY | KINDS.get(kind if isinstance(kind, str) else "", {})
+    for name, wanted in needed.items():
+        if name not in event:
+            raise Mistake(f"{where} has no {name}")
+        conform(event[name], wanted, f"{where}: {name}")
+        if wanted is int and event[name] < 0:
+            raise Mistake(f"{where}: {name} must be at least 0, got {event[name]}")
+    if not 0 <= event["time"] < LATEST:
+        raise Mistake(f"{where}: time must be in seconds since 1970, got {event['time']}")
+
+
+def without_undone(events: Iterable[Event]) -> list[Event]:
+    """Events without those that came after the point that a resumed run went back to."""
+    kept: list[Event] = []
+    for event in events:
+        if event["kind"] == "resume":
+            kept = [old for old in kept if not _undone(old, event)]
+        kept.append(event)
+    return kept
+
+
+def _undone(event: Event, resume: Event) -> bool:
+    kept = event["kind"] in ("train", "learn") and event["step"] <= resume["step"]
+    return event.get("stage") == resume["stage"] and not kept

@@ -1,0 +1,42 @@
+"""The record routes.json: why each task is in its copy, as it stands on disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.conform import Conform
+from holdfast.errors import Mistake
+
+
+@dataclass(frozen=True)
+class RecordedCandidate:
+    """A learned task, and how far it was; null, or NaN in older records, where that could not be computed."""
+
+    task: str
+    copy: int
+    distance: float | None
+    parts: dict[str, float | None]
+    full: bool = False
+
+
+@dataclass(frozen=True)
+class RecordedRoute:
+    """Where a task went."""
+
+    task: str
+    candidates: tuple[RecordedCandidate, ...]
+    threshold: float | None
+    source: str | None
+    copy: int
+    opened: bool
+    reason: str
+
+
+def check_routes(record: Any, order: Sequence[str]) -> None:
+    """Raises unless these are the routes of the first tasks in this order."""
+    routes = Conform(finite=False)(record, list[RecordedRoute], "routes")
+    for place, (route, task) in enumerate(zip(routes, order, strict=False)):
+        if route.task != task or route.copy < 0:
+            raise Mistake(f"routes[{place}] is of {route.task} in copy {route.copy}, but the task is {task}")
+    if len(routes) > len(order):
+        raise Mistake(f"{len(routes)} routes of {len(order)} tasks")
