@@ -11,9 +11,15 @@ import holdfast
 from holdfast.cli import main
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.errors import Mistake
+from holdfast.experts.atari import Config as Training
+from holdfast.experts.ppo import Ppo
+from holdfast.experts.reach import Settings as Reaching
+from holdfast.experts.record import Recorder
+from holdfast.experts.tune import Settings as Tuning
 from holdfast.learners import LEARNERS, configure, learner_for
 from holdfast.learners.configure import apply, read_plan
 from holdfast.learners.plan import Plan
+from holdfast.runs.engines import Resources
 from holdfast.runs.options import Options
 from holdfast.runs.run import run
 from holdfast.suites import Suite, Task
@@ -116,9 +122,17 @@ def test_a_bound_is_part_of_its_range_or_not_as_it_says():
             validated("x", value, Annotated[float, Range(over=0, most=1)])
 
 
-def test_options_are_checked_too():
-    with pytest.raises(Mistake, match="save_every"):
-        Options(save_every=math.nan)
+@pytest.mark.parametrize(
+    "config",
+    [Options(), Resources(), Ppo(), Recorder(), Training("pong"), Tuning(), Reaching()],
+    ids=lambda config: f"{type(config).__module__}.{type(config).__name__}",
+)
+def test_every_number_in_other_configurations_must_be_finite_too(config):
+    numbers = [name for name, hint in settings_of(config).items() if {int, float} & {*bare(hint)}]
+    assert numbers
+    for name in [name for name in numbers if "." not in name]:
+        with pytest.raises(Mistake, match=name):
+            replace(config, **{name: math.nan})
 
 
 @pytest.mark.parametrize(

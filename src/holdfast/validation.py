@@ -140,6 +140,6 @@ def _in_words(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     if get_origin(kind) is tuple:
-        return "a list of texts"
+        return f"a list, each entry {_in_words(get_args(kind)[0])}"
     plain = {int: "a whole number", float: "a finite number", str: "a text", bool: "True or False", Path: "a path"}
     return plain.get(kind, f"a {getattr(kind, '__name__', kind)}")

@@ -23,6 +23,7 @@ from holdfast.experts.ppo import Ppo
 from holdfast.experts.record import Recorder, compare, record, summary
 from holdfast.experts.train import Progress, train
 from holdfast.experts.workshop import Workshop
+from holdfast.validation import validate
 
 Say = Callable[[object], object]
 SAVING = 1.0  # seconds, at least, for what follows the last step
@@ -52,6 +53,7 @@ class Config:
     recorder: Annotated[Recorder, tyro.conf.arg(name="")] = field(default_factory=Recorder)
 
     def __post_init__(self) -> None:
+        validate(self)
         if not 0 <= self.reserve <= self.seconds:
             raise Mistake(f"a reserve of {self.reserve} s is no part of a budget of {self.seconds} s")
         if self.reserve == self.seconds and self.init is None:

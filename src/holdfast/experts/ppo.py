@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from holdfast.data.traces import Origin
 from holdfast.errors import Mistake
 from holdfast.experts.player import STACK, Decision, Player, captured
+from holdfast.validation import Range, validate
 
 VECTORS = 2  # one vector of emulators steps while the GPU decides for the other
 
@@ -31,22 +33,23 @@ class Ppo:
     """Number of steps that one gradient is taken over."""
     epochs: int = 4
     """Number of passes over the data in one round of learning."""
-    rate: float = 3e-4
+    rate: Annotated[float, Range(over=0)] = 3e-4
     """Adam's learning rate; it falls linearly to a twentieth at the end of the budget."""
-    gamma: float = 0.99
+    gamma: Annotated[float, Range(least=0, most=1)] = 0.99
     """Discount factor of rewards."""
-    smoothing: float = 0.95
+    smoothing: Annotated[float, Range(least=0, most=1)] = 0.95
     """Lambda of the generalised advantage estimate."""
-    clip: float = 0.1
+    clip: Annotated[float, Range(over=0)] = 0.1
     """Largest change of the ratio of new to old policy that is rewarded (PPO's epsilon)."""
-    entropy: float = 0.01
+    entropy: Annotated[float, Range(least=0)] = 0.01
     """Weight of the policy's entropy in the objective."""
-    value: float = 0.25
+    value: Annotated[float, Range(least=0)] = 0.25
     """Weight of the squared error of the value."""
-    norm: float = 0.5
+    norm: Annotated[float, Range(over=0)] = 0.5
     """Norm that the gradient is clipped to."""
 
     def __post_init__(self) -> None:
+        validate(self)
         if min(self.envs, self.steps, self.minibatch, self.epochs) < 1:
             raise Mistake("envs, steps, minibatch and epochs must be at least 1")
         if (VECTORS * self.envs * self.steps) % self.minibatch:

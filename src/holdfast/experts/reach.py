@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from holdfast.errors import Mistake
 from holdfast.experts.panda import STEP, Layers, Reach
 from holdfast.experts.tune import Say, open_environment, score_fresh
+from holdfast.validation import validate
 
 HORIZON = 5  # steps; the furthest goal takes five
 SUCCESS = 0.05  # metres
@@ -41,6 +42,7 @@ class Settings:
     """Number of new episodes that the result is scored on."""
 
     def __post_init__(self) -> None:
+        validate(self)
         if self.generations < 0 or min(self.hidden, self.episodes, self.updates, self.scored) < 1:
             raise Mistake("training takes 0 generations or more, and at least 1 of everything else")
 

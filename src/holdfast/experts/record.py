@@ -13,6 +13,7 @@ import torch
 from holdfast.errors import Mistake
 from holdfast.experts.collect import Take, all_complete, first_steps, play
 from holdfast.experts.player import Sampler
+from holdfast.validation import validate
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Recorder:
     """Steps after which an episode is cut when temperatures are compared."""
 
     def __post_init__(self) -> None:
+        validate(self)
         if not self.temperatures or min(self.temperatures) <= 0 or self.lanes < len(self.temperatures):
             raise Mistake(f"temperatures must be greater than 0, 1 to {self.lanes} of them: as many as there are lanes")
 

@@ -12,6 +12,7 @@ import numpy as np
 from holdfast.errors import Mistake
 from holdfast.experts.panda import Expert, Pick, Push
 from holdfast.suites.panda import ARMS, make
+from holdfast.validation import validate
 
 Script = TypeVar("Script", bound=Push | Pick)
 Say = Callable[[object], object]
@@ -40,6 +41,7 @@ class Settings:
     """Number of new episodes that the result is scored on."""
 
     def __post_init__(self) -> None:
+        validate(self)
         if self.generations < 0 or min(self.episodes, self.scored) < 1 or self.population < 4:
             raise Mistake("tuning takes 0 generations or more of at least 4 candidates, and at least 1 episode of each")
 

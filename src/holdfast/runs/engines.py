@@ -11,6 +11,7 @@ from holdfast.learners.learner import check_device
 from holdfast.runs.attempt import Engine
 from holdfast.runs.grid import Job
 from holdfast.runs.local import Local, places_here
+from holdfast.validation import validate
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Resources:
     address: str | None = None  # of a Ray cluster
 
     def __post_init__(self) -> None:
+        validate(self)
         if self.at_once is not None and self.at_once < 1:
             raise Mistake(f"--at-once must be at least 1, got {self.at_once}")
         if (self.cpus or 0) < 0 or (self.gpus or 0) < 0:
