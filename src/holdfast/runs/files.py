@@ -94,17 +94,18 @@ def unwritable(problem: Exception, path: Path) -> Mistake:
     """Why a file cannot be written, for the user."""
     if isinstance(problem, OSError) and problem.errno in FULL:
         return Mistake(f"no space is left to write {path}: free some and run the same command again, nothing is lost")
-    return Mistake(f"{path} cannot be written ({_why(problem)}): choose another folder")
+    return Mistake(f"{path} cannot be written ({why(problem)}): choose another folder")
 
 
 def unreadable(problem: Exception, path: Path) -> Mistake:
     """Why a file cannot be read, for the user."""
     if isinstance(problem, FileNotFoundError):
         return Mistake(f"{path} is missing: bring it back from a copy")
-    return Mistake(f"{path} cannot be read ({_why(problem)})")
+    return Mistake(f"{path} cannot be read ({why(problem)})")
 
 
-def _why(problem: Exception) -> str:
+def why(problem: Exception) -> str:
+    """The reason that an exception gives."""
     return (isinstance(problem, OSError) and problem.strerror) or str(problem)
 
 

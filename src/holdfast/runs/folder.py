@@ -38,19 +38,27 @@ class RunFolder:
 
     def __init__(self, path: str | Path, plan: Plan | None = None) -> None:
         self.path = Path(path)
-        if plan is not None and os.path.exists(self.path) and not os.path.isdir(self.path):
-            raise Mistake(f"{self.path} is a file: choose another --out")
-        if plan is not None:
-            make_folder(self.path)
-        elif not os.path.isdir(self.path):
+        if plan is None:
+            self._open()
+        else:
+            self._begin(plan)
+        self._load()
+
+    def _open(self) -> None:
+        if not os.path.lexists(self.path / CONFIG):
             raise Mistake(f"{self.path} is not a run folder: it has no config.json")
+        self.directory, self.resumed = Directory(self.path), True
+
+    def _begin(self, plan: Plan) -> None:
+        if os.path.isfile(self.path):
+            raise Mistake(f"{self.path} is a file: choose another --out")
+        make_folder(self.path)
         self.directory = Directory(self.path)
         self.resumed = self.directory.exists(CONFIG)
-        if plan is not None:
-            self._begin(plan)
-        elif not self.resumed:
-            raise Mistake(f"{self.path} is not a run folder: it has no config.json")
-        self._load()
+        if not self.resumed:
+            config = json.loads(json.dumps(asdict(plan)))
+            self._create(config, plan.threads or torch.get_num_threads())  # a resumed run has as many
+        self.check_plan(plan)
 
     def _load(self) -> None:
         self.record = self._config()
@@ -70,12 +78,6 @@ class RunFolder:
         if len(found.stages) > len(self.order):
             raise damaged(self.path / INDEX, f"{len(found.stages)} stages of {len(self.order)} tasks")
         return found
-
-    def _begin(self, plan: Plan) -> None:
-        if not self.resumed:
-            config = json.loads(json.dumps(asdict(plan)))
-            self._create(config, plan.threads or torch.get_num_threads())  # a resumed run has as many
-        self.check_plan(plan)
 
     def check_plan(self, plan: Plan) -> None:
         """Raises unless this is a run of this plan."""
@@ -204,19 +206,16 @@ class RunFolder:
     def commit(self, snapshot: Snapshot, newest_only: bool) -> None:
         """Keeps what was learned by a stage; the new index makes it valid, all of it at once."""
         stage, before = self.learned, self.index.stages[-1].files if self.index.stages else {}
-        contents = {f"weights/{name}": packed(tensors) for name, tensors in snapshot.weights.items()}
+        tensors = {f"weights/{name}": found for name, found in snapshot.weights.items()}
         if snapshot.memory:
-            contents[MEMORY] = packed(snapshot.memory)
-        files = {
-            name: before[name]  # as it was: one file serves both stages
-            if name in before and before[name].sha256 == digest
-            else File(f"{name}.{stage}.safetensors", digest)
-            for name, (_, digest) in contents.items()
-        }
-        new = {file.path: name for name, file in files.items() if file != before.get(name)}
-        self._write_index(self.index.announcing(list(new)))
-        for path, name in new.items():
-            self.directory.write_bytes(path, contents[name][0])
+            tensors[MEMORY] = snapshot.memory
+        files = {name: File(f"{name}.{stage}.safetensors", packed(found)[1]) for name, found in tensors.items()}
+        same = {name for name, file in files.items() if name in before and before[name].sha256 == file.sha256}
+        new = {name: file.path for name, file in files.items() if name not in same}
+        self._write_index(self.index.announcing(list(new.values())))
+        for name, path in new.items():
+            self.directory.write_bytes(path, packed(tensors[name])[0])
+        files |= {name: before[name] for name in same}  # one file serves both stages
         self.directory.write_json("routes.json", snapshot.notes.get("routes", []))
         notes = {name: note for name, note in snapshot.notes.items() if name != "routes"}  # written once
         learned = Stage(files, notes, snapshot.bytes())

@@ -9,7 +9,7 @@ from torch import Tensor
 from holdfast.data.locks import locked
 from holdfast.errors import Mistake
 from holdfast.learners.memo import Entry, Key, Memo, Nowhere
-from holdfast.runs.files import TENSORS, read_bytes, sealed, unsealed, write_bytes
+from holdfast.runs.files import TENSORS, read_bytes, sealed, unsealed, why, write_bytes
 
 
 class DiskMemo(Memo):
@@ -18,8 +18,8 @@ class DiskMemo(Memo):
     def __init__(self, path: Path) -> None:
         try:
             path.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise Mistake(f"{path} cannot be a cache ({problem.strerror}): choose another --cache") from None
+        except (OSError, ValueError) as problem:
+            raise Mistake(f"{path} cannot be a cache ({why(problem)}): choose another --cache") from None
         self.path = path
 
     @contextmanager
