@@ -19,18 +19,20 @@ from holdfast.runs.folder import RunFolder
 from holdfast.suites.recordings import SOURCES
 
 PAPER = {"protocol.name": "paper", "fit.return_scale": 1556.0, "fit.whole": True, "fit.steps": 8000}
+SPARSE = {**PAPER, "subnets.outside": "private"}
+FROZEN = "#7a4fa3"
 SHOWN = (  # rows from top to bottom: what they are called, the learner, and settings that tell it from others
     ("naive", "naive", PAPER),
     ("ewc, strength 50", "ewc", PAPER),
     ("si, strength 1", "si", PAPER),
     ("cumulative (keeps data)", "cumulative", PAPER),
-    ("tsn-replaykl (1 copy)", "tsn-replaykl", PAPER),
-    ("tsn-core (1 copy)", "tsn-core", PAPER),
-    ("affinity-h (2 copies)", "affinity-h", {**PAPER, "routing.threshold": 0.5, "routing.alpha": 0.7}),
-    ("affinity-l (3 to 5 copies)", "affinity-l", {**PAPER, "routing.threshold": 35.0}),
-    ("affinity-a (4 copies)", "affinity-a", {**PAPER, "routing.threshold": 10.0}),
-    ("affinity-l, a copy per task", "affinity-l", {**PAPER, "routing.threshold": 0.0}),
-    ("a copy per task, --fit.no-whole", "affinity-l", {**PAPER, "routing.threshold": 0.0, "fit.whole": False}),
+    ("tsn-replaykl (1 copy)", "tsn-replaykl", SPARSE),
+    ("tsn-core (1 copy)", "tsn-core", SPARSE),
+    ("affinity-h (2 copies)", "affinity-h", {**SPARSE, "routing.threshold": 0.5, "routing.alpha": 0.7}),
+    ("affinity-l (3 to 5 copies)", "affinity-l", {**SPARSE, "routing.threshold": 35.0}),
+    ("affinity-a (4 copies)", "affinity-a", {**SPARSE, "routing.threshold": 10.0}),
+    ("affinity-l, a copy per task", "affinity-l", {**SPARSE, "routing.threshold": 0.0}),
+    ("a copy per task, --fit.no-whole", "affinity-l", {**SPARSE, "routing.threshold": 0.0, "fit.whole": False}),
     ("single (5 networks)", "single", PAPER),
     ("single, --fit.no-whole", "single", {**PAPER, "fit.whole": False}),
 )
@@ -59,13 +61,22 @@ def row(groups: list[Group], learner: str, settings: Mapping[str, float]) -> Gro
     return found
 
 
-def draw_share(axes: Axes, place: int, found: Group) -> None:
-    """Ours, every seed and their mean, and the published one where there is one."""
+def frozen(groups: list[Group], found: Group) -> list[Group]:
+    """The same learner with norms and timestep tables frozen after a copy's first task, where it was run."""
+    return [
+        other
+        for other in groups
+        if (other.learner, other.routing) == (found.learner, found.routing)
+        and other.settings.get("subnets.outside") == "frozen"
+    ]
+
+
+def draw_share(axes: Axes, place: float, found: Group, colour: str) -> None:
+    """Ours, every seed and their mean."""
     shares = [matrix.metrics()["NormAvg"] for matrix in found.matrices]
-    axes.plot([min(shares), max(shares)], [place, place], color=OURS, lw=1)
-    axes.plot(shares, [place] * len(shares), "o", mfc="white", mec=OURS, ms=5)
-    axes.plot(np.mean(shares), place, "o", color=OURS, ms=7)
-    draw_published(axes, place, "atari5", found, "NormAvg")
+    axes.plot([min(shares), max(shares)], [place, place], color=colour, lw=1)
+    axes.plot(shares, [place] * len(shares), "o", mfc="white", mec=colour, ms=5)
+    axes.plot(np.mean(shares), place, "o", color=colour, ms=7)
 
 
 def learners(root: Path) -> Figure:
@@ -76,12 +87,17 @@ def learners(root: Path) -> Figure:
         1, 2, figsize=(10.5, 5.5), sharey=True, width_ratios=[1.8, 1], layout="constrained"
     )
     for place, found in enumerate(rows.values()):
-        draw_share(left, place, found)
+        others = frozen(groups, found)
+        draw_share(left, place - 0.17 * len(others), found, OURS)
+        for other in others:
+            draw_share(left, place + 0.17, other, FROZEN)
+        draw_published(left, place, "atari5", found, "NormAvg")
         draw_forgetting(right, place, found, digits=3, apart=8)
     mean, spread = random_replay(recorded(groups[0].matrices[0].tasks))
     left.axvspan(mean - spread, mean + spread, color=DATA, alpha=0.15, lw=0)
     left.axvline(mean, color=DATA, ls="--", lw=1)
     left.plot([], [], "o", color=OURS, label="holdfast, mean of three seeds")
+    left.plot([], [], "o", color=FROZEN, label="the same with norms frozen, as published")
     left.plot([], [], "o", mfc="white", mec=OURS, ms=5, label="each seed: one episode a game")
     left.plot([], [], "D", mfc="none", mec=PUBLISHED, label="published (other experts)")
     left.plot([], [], "--", color=DATA, label="a recorded episode drawn blindly,\n± one standard deviation")
