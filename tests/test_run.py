@@ -101,10 +101,12 @@ def test_forward_transfer_is_measured_against_a_run_of_single(tmp_path):
     assert json.loads((tmp_path / "ewc" / "matrix.json").read_text())["metrics"]["FWT"] == later.metrics()["FWT"]
     with pytest.raises(holdfast.Mistake, match="not an evaluated run of the learner single"):
         run(found, tiny_learner("naive", found), tmp_path / "other", replace(QUIET, reference=tmp_path / "naive"))
-    path = tmp_path / "single" / "matrix.json"
-    record = json.loads(path.read_text())
-    for other in ({"suite": "atari5"}, {"protocol": {**record["protocol"], "name": "sticky"}}, {"targets": [1, 2, 3]}):
-        path.write_text(json.dumps({**record, **other}))
+    whole = {name: json.loads((tmp_path / "single" / name).read_text()) for name in ("config.json", "matrix.json")}
+    sticky = {"protocol": {**whole["matrix.json"]["protocol"], "name": "sticky"}}
+    for other, of_plan in (({"suite": "atari5"}, True), (sticky, True), ({"targets": [1, 2, 3]}, False)):
+        config = {**whole["config.json"], "config": whole["config.json"]["config"] | (other if of_plan else {})}
+        (tmp_path / "single" / "config.json").write_text(json.dumps(config))
+        (tmp_path / "single" / "matrix.json").write_text(json.dumps(whole["matrix.json"] | other))
         with pytest.raises(holdfast.Mistake, match="is no reference for this run: its suite, protocol or targets"):
             run(found, tiny_learner("naive", found), tmp_path / "other", replace(QUIET, reference=tmp_path / "single"))
 

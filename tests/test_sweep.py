@@ -344,6 +344,7 @@ ENDS = [
     (("busy", "busy", "busy", "success"), True, "done", 4),  # waited for, not counted
     (("failure", "busy", "failure"), False, "failed", 3),
     (("mistake",), False, "failed", 1),
+    (("defect",), False, "failed", 1),
     (("failure", "mistake"), False, "failed", 2),
     (("mistake",), True, "there", 1),
     (("busy",), True, "there", 1),  # the other process made it

@@ -93,7 +93,7 @@ class Sweep:
     def _fail(self, job: Job, end: End) -> None:
         """Tries a run once more, unless a user or we must put something right first."""
         self.failures[job.name] += 1
-        again = end.how == "failure" and self.failures[job.name] < ATTEMPTS
+        again = end.how not in ("mistake", "defect") and self.failures[job.name] < ATTEMPTS
         if again or complete(job):  # by another process, in the meantime
             self.waiting.appendleft(job)
         else:
