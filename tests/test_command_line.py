@@ -465,7 +465,6 @@ def crafted(path: Path) -> Path:
         "matrix.json",
         "routes.json",
         "certificates.json",
-        "weights/index.json",
         "events.jsonl",
     ):
         file = path / name
