@@ -35,6 +35,7 @@ from holdfast.runs.run import reopen, run
 from holdfast.runs.sweep import Result, table
 from holdfast.runs.sweep_command import SweepCommand, sweep
 from holdfast.suites import SUITES
+from holdfast.validation import check_paths
 
 Command = TypeVar("Command")
 
@@ -268,7 +269,9 @@ def completion_command(arguments: Sequence[str]) -> None:
 
 def parsed(kind: type[Command], name: str, arguments: Sequence[str]) -> Command:
     """The command that these words say; where they say nothing, prints why and raises SystemExit."""
-    return tyro.cli(kind, prog=f"holdfast {name}", args=arguments, config=FLAGS)
+    command = tyro.cli(kind, prog=f"holdfast {name}", args=arguments, config=FLAGS)
+    check_paths(command)
+    return command
 
 
 def print_lines(text: str) -> None:

@@ -1,7 +1,8 @@
 """Validation of settings: a value has the type of its field and lies in its range; floats are finite."""
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
 from math import isfinite
@@ -72,6 +73,27 @@ def validated(name: str, value: Any, hint: Any) -> Any:
         if not allowed.holds(value):
             raise Mistake(f"{name} must be {allowed}, got {shown(value)}")
     return value
+
+
+def check_paths(settings: Any) -> None:
+    """Raises if a path among the fields of a dataclass, or of those in it, can lead nowhere on this machine."""
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if is_dataclass(value):
+            check_paths(value)
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, Path):
+                _check_path(path)
+
+
+def _check_path(path: Path) -> None:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return  # whether that matters depends on what the path is for
+    except (OSError, ValueError) as problem:  # too long, a circle of links, a null character
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise Mistake(f"{shown(str(path))} is not a path that can be used ({why}): choose another one") from None
 
 
 def shown(value: Any) -> str:

@@ -20,7 +20,7 @@ from holdfast.report.overwriting import check_no_record
 from holdfast.report.tables import Records, make, records
 from holdfast.report.tables_formats import FORMATS
 from holdfast.report.tables_screen import print_table
-from holdfast.runs.files import write_bytes
+from holdfast.runs.files import read_bytes, write_bytes
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command: Export | TableCommand = tyro.cli(commands, prog="holdfast.report.results", args=arguments)
     try:
         if isinstance(command, Export):
-            print("\n".join(str(place) for place in export(command.runs, command.out)))
+            print("\n".join(printable(place) for place in export(command.runs, command.out)))
         else:
             put_table(command)
     except Mistake as mistake:
@@ -129,7 +129,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _text(path: Path) -> str:
     if not path.is_file():
         raise Mistake(f"there is no page {path}")
-    return path.read_text(encoding="utf-8")
+    try:
+        return read_bytes(path).decode()
+    except UnicodeDecodeError as problem:
+        raise Mistake(f"{path} is not a page of Markdown in UTF-8: {problem}") from None
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The words after `holdfast run`, and the run that they stand for."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from holdfast.runs.options import Flag, Options
 from holdfast.runs.recorder import Screen
 from holdfast.runs.run import run
 from holdfast.runs.settings import flattened
+from holdfast.validation import check_paths
 
 FLAGS = (tyro.conf.AvoidSubcommands, tyro.conf.DisallowNone)
 
@@ -83,7 +85,7 @@ def default_command(words: Sequence[str]) -> RunCommand:
 
 def read_config(source: Path) -> dict[str, Any]:
     """The settings that a run folder, or a copy of its config.json, records."""
-    if source.is_dir():
+    if os.path.isdir(source):
         return RunFolder(source).record["config"]
     record = read_json(source)
     if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
@@ -93,7 +95,7 @@ def read_config(source: Path) -> dict[str, Any]:
 
 def folder_of(source: Path) -> Path | None:
     """The run folder that settings were taken from, if they were taken from one."""
-    if source.is_dir():
+    if os.path.isdir(source):
         return source
     return source.parent if source.name == "config.json" else None
 
@@ -115,7 +117,9 @@ def renamed(plan: Plan, before: Choice, now: Choice) -> Plan:
 
 def parse(words: Sequence[str], default: RunCommand) -> RunCommand:
     """The command that these words say; where they say nothing, prints why and raises SystemExit."""
-    return tyro.cli(RunCommand, prog="holdfast run", args=words, default=default, config=FLAGS)
+    command = tyro.cli(RunCommand, prog="holdfast run", args=words, default=default, config=FLAGS)
+    check_paths(command)
+    return command
 
 
 def carry_out(command: RunCommand) -> bool:

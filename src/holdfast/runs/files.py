@@ -44,7 +44,7 @@ def read_regular(name: str | Path, shown: Path, limit: int, folder: int | None =
             file.seek(max(size - limit, 0))
         elif size > limit:
             raise Mistake(f"{shown} is too large to be read: it has {size} bytes, at most {limit} are expected")
-        return file.read(limit)
+        return file.read(min(size, limit))  # Python reserves as much memory as it is asked to read
 
 
 def check_regular(descriptor: int, shown: Path) -> None:
@@ -55,8 +55,10 @@ def check_regular(descriptor: int, shown: Path) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replaces a file as a whole; whatever goes wrong, the file that was there stays."""
-    if path.is_dir():
+    if os.path.isdir(path):
         raise Mistake(f"{path} is a folder: give the name of a file")
+    if os.path.exists(path) and not os.path.isfile(path):  # such as /dev/null, which must not become a file
+        raise Mistake(f"{path} is not a regular file: give the name of one")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_whole(path, content)

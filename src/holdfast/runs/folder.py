@@ -108,6 +108,7 @@ class RunFolder:
             self.check_weights()
             self._remove_unused()
             self._mend_events()
+            self.events()  # a log that cannot be read is better known before anything is learned
         except BaseException:
             self.directory.unlock()
             raise

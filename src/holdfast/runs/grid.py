@@ -16,6 +16,7 @@ from typing import Any
 from holdfast.errors import Mistake
 from holdfast.learners import configure, suite_for
 from holdfast.runs.command import RunCommand, parse
+from holdfast.runs.files import read_bytes
 from holdfast.runs.options import Options
 from holdfast.runs.record import single_results
 from holdfast.runs.settings import flattened
@@ -60,13 +61,11 @@ class Job:
 
 def read_grid(path: Path, out: Path | None = None, budget: str | None = None) -> Grid:
     """The grid in a file, with its own budget or another; its runs go to `out`, or where the file says, or to runs/."""
+    if not path.exists():
+        raise Mistake(f"there is no grid {path}")
     try:
-        record = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise Mistake(f"there is no grid {path}") from None
-    except OSError as problem:
-        raise Mistake(f"{path} cannot be read ({problem.strerror}): a grid is a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        record = tomllib.loads(read_bytes(path).decode())
+    except (ValueError, RecursionError) as problem:
         raise Mistake(f"{path} is not TOML: {problem}") from None
     place, common = record.pop(OUT, f"runs/{path.stem}"), record.pop(ALL, {})
     if not isinstance(place, str):
@@ -84,7 +83,10 @@ def read_grid(path: Path, out: Path | None = None, budget: str | None = None) ->
 
 
 def _settings(path: Path, table: Mapping[str, Any]) -> Settings:
-    settings = {RENAMED.get(name, name): value for name, value in flattened(table)}
+    try:
+        settings = {RENAMED.get(name, name): value for name, value in flattened(table)}
+    except RecursionError:
+        raise Mistake(f"{path} is nested too deeply: no setting has so long a name") from None
     for name, value in settings.items():
         if value == []:
             raise Mistake(f"{path}: {name} = [] stands for no run: write a value, or leave it out")

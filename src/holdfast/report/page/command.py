@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 from holdfast.errors import Mistake
+from holdfast.printable import printable
 from holdfast.report.results import say_skipped
 
 
@@ -37,6 +38,6 @@ def put_page(command: ReportCommand) -> None:
     from holdfast.report.page.compose import report
 
     written = report(command.runs, command.out, command.figures, command.videos, skip=say_skipped)
-    print(f"{written.page}: {written.size / 1e6:.2f} MB")
+    print(f"{printable(written.page)}: {written.size / 1e6:.2f} MB")
     if command.figures:
-        print(f"{command.figures}: {len(written.figures)} files")
+        print(f"{printable(command.figures)}: {len(written.figures)} files")
