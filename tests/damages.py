@@ -311,10 +311,11 @@ INSTEAD = (
     *(deleted, link_to_victim, link_to_the_same, link_to_nowhere, link_to_itself, link_to_zeros),
     *(pipe, folder_instead, file_instead, hole),
 )
+OF_BYTES: tuple[Damage, ...] = (byte_flipped, cut_off, emptied, noise, appended, *map(replaced, INSTEAD))
 OF_WEIGHTS: tuple[Damage, ...] = (header_forged, tensor_changed)  # which an exported run has none of
 DAMAGES: tuple[Damage, ...] = (
     *map(edited, EDITS),
-    *(key_doubled, of_another_run, byte_flipped, cut_off, emptied, noise, appended, stranger),
+    *(key_doubled, of_another_run, stranger),
     *OF_WEIGHTS,
-    *map(replaced, INSTEAD),
+    *OF_BYTES,
 )

@@ -33,6 +33,7 @@ from holdfast.runs.folder import RunFolder
 from tests.fuzz_inputs import READING, Case, Yard, make_case
 
 CPU, PATIENCE, MEMORY = 20, 120, 2**30  # seconds of the processor, seconds of the clock, bytes more than before
+PROGRESS = ("task ", "film ", "holdfast: skipped: ")  # how lines begin that stand on stderr beside the sentence
 ENDS = ("exit code 0", "exit code 2", "failed")
 
 
@@ -123,7 +124,7 @@ def complaints(case: Case, outcome: Outcome, before: dict[str, str], after: dict
         yield outcome.err.strip().splitlines()[-1][:300]
     elif outcome.code not in (0, 2):
         yield f"exit code {outcome.code}"
-    said = [line for line in outcome.err.splitlines() if not line.startswith(("task ", "holdfast: skipped: "))]
+    said = [line for line in outcome.err.splitlines() if not line.startswith(PROGRESS)]
     usage = bool(said) and said[0].startswith("╭")  # of tyro, in a box
     if outcome.code == 2 and not usage and (len(said) != 1 or not said[0].startswith("holdfast: ")):
         yield f"not one sentence: {said[:3]}"
@@ -136,6 +137,8 @@ def complaints(case: Case, outcome: Outcome, before: dict[str, str], after: dict
         yield f"made, changed or removed: {wrong[:3]}"
     if case.words[0] == "evaluate" and outcome.code == 0 and "equal to the bit" in outcome.out and not is_true(case):
         yield "certified what is not so"
+    if case.kind == "cache" and outcome.code == 0 and weights(Path("run")) != weights(Path("../bases/new-ewc")):
+        yield "learned something else"
 
 
 def must_stay(name: str, case: Case, outcome: Outcome) -> bool:
@@ -167,6 +170,11 @@ def fingerprints(path: Path) -> dict[str, str]:
     learner = learner_for(plan, suite_for(plan), "cpu")
     learner.restore(folder.snapshot(folder.learned - 1))
     return {name: fingerprint(learner.policy(name)) for name in learner.learned}
+
+
+def weights(path: Path) -> dict[str, bytes]:
+    """What a run learned."""
+    return {file.name: file.read_bytes() for file in (path / "weights").iterdir()}
 
 
 def state(root: Path) -> dict[str, str]:

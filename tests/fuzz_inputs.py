@@ -11,7 +11,7 @@ from holdfast.cli import main
 from holdfast.commands import SETTINGS
 from holdfast.completion import words_of
 from holdfast.report.export import export
-from tests.damages import DAMAGES, OF_WEIGHTS, RAW, Target
+from tests.damages import DAMAGES, OF_BYTES, OF_WEIGHTS, RAW, Target
 
 OLD = Path(__file__).parent / "fixtures" / "0.1"
 TINY = shlex.split(
@@ -23,9 +23,29 @@ NAMES = (
     *("[red]mark[/red]", "[link=file:///x]y", "\x1b[31mred", "\u202etxet", "new\nline", "\udcff\udcfe", "é" * 50),
     *("a b", "it's", '"quoted"', "$(touch x)", "-dash", "--json", "x" * 255, "x" * 300, "%s%n", "*", "~", "a\\b"),
 )
+NUMBERS = ("0", "-0", "-1", "1", "2", "3.5", "1e-9", "nan", "inf", "-inf", "1e999", "1e-999", "9" * 20, "-" + "9" * 20)
 VALUES = (
-    *("", " ", "0", "-1", "1", "2", "3.5", "nan", "inf", "-inf", "1e999", "1e-999", "9" * 20, "1" * 5_000, "x" * 5_000),
-    *("x" * 300, "é", "\x1b[31m", "a\nb", "\u202e", "\udcff", "[red]x", "--", "-", "None", "True", "null", "=", "a=b"),
+    *(
+        *NUMBERS,
+        "1" * 5_000,
+        "x" * 5_000,
+        "x" * 300,
+        "",
+        " ",
+        "é",
+        "\x1b[31m",
+        "a\nb",
+        "\u202e",
+        "\udcff",
+        "[red]x",
+        "--",
+        "-",
+        "None",
+        "True",
+        "null",
+        "=",
+        "a=b",
+    ),
     *("NorthEast", "NorthEast=1", "NorthEast=nan", "NorthEast=", "=1", "Nowhere=1", "Nowhere", "toy", "naive", "md"),
     *("run", "run/config.json", "run/weights", "run/weights/index.json", "file", "file/x", "pipe", "zeros", "empty"),
     *("loop", "loop/x", "/dev/null/x", "/proc/nothing", "\x00", "cuda", "cpu:99", "meta"),
@@ -79,7 +99,8 @@ class Yard:
         """Makes the undamaged folders: new ones, old ones, and exported ones."""
         shutil.copytree(OLD, self.path / "bases")
         for learner in ("affinity-l", "ewc"):
-            main(["run", *TINY, "--quiet", "--learner", learner, "--out", str(self.path / "bases" / f"new-{learner}")])
+            places = ["--cache", str(self.path / "cache"), "--out", str(self.path / "bases" / f"new-{learner}")]
+            main(["run", *TINY, "--quiet", "--learner", learner, *places])
         export([self.path / "bases" / "new-affinity-l"], self.path)
         (self.path / "new-affinity-l").rename(self.path / "bases" / "exported")
         self.victim.mkdir()
@@ -101,8 +122,8 @@ class Yard:
 def make_case(yard: Yard, rng: Random) -> Case:
     """A random input, with the files that it needs."""
     yard.clear()
-    makers = (damaged_folder, named_folder, bad_words, bad_grid)
-    return rng.choices(makers, weights=(70, 4, 20, 6))[0](yard, rng)
+    makers = (damaged_folder, damaged_cache, named_folder, bad_words, bad_grid)
+    return rng.choices(makers, weights=(68, 3, 4, 20, 5))[0](yard, rng)
 
 
 def damaged_folder(yard: Yard, rng: Random) -> Case:
@@ -114,6 +135,15 @@ def damaged_folder(yard: Yard, rng: Random) -> Case:
     name = damage(Target(yard.here / "run", yard.victim, others, rng))
     words = folder_words(Path("run"), base, rng)
     return Case(damage.__name__.replace("_", " "), f"{name} of {base.name}", words, base, damaged=name)
+
+
+def damaged_cache(yard: Yard, rng: Random) -> Case:
+    """A run that shares a cache in which one thing is damaged."""
+    shutil.copytree(yard.path / "cache", yard.here / "cache")
+    damage = rng.choice(OF_BYTES)
+    name = damage(Target(yard.here / "cache", yard.victim, yard.bases, rng))
+    words = ["run", *TINY, "--learner", "ewc", "--cache", "cache", "--out", "run"]
+    return Case("cache", f"{damage.__name__} {name}", words)
 
 
 def named_folder(yard: Yard, rng: Random) -> Case:
@@ -139,7 +169,12 @@ def folder_words(folder: Path, base: Path, rng: Random) -> list[str]:
         ["table", path, "--format", rng.choice(["md", "tex", "csv", "rliable"])],
         ["table", path, "--table", rng.choice(["main", "tasks", "thresholds", "single", "aux"])],
     ]
-    return ["report", path, "--no-videos"] if rng.random() < 0.04 else rng.choice(choices)
+    slow = [
+        ["report", path, "--no-videos"],
+        ["report", path],
+        ["run", *TINY, "--learner", "naive", "--reference", path, "--out", "new"],
+    ]
+    return rng.choice(slow if rng.random() < 0.05 else choices)
 
 
 def bad_words(yard: Yard, rng: Random) -> Case:
@@ -150,7 +185,7 @@ def bad_words(yard: Yard, rng: Random) -> Case:
     words = [name, *first_words(name, rng)]
     flags = sorted(words_of(SETTINGS[name]).flags) if name in SETTINGS else ["--x"]
     for _ in range(rng.choice([0, 1, 1, 1, 1, 2])):
-        flag, value = rng.choice([*flags, *flags, *flags, "--nonsense"]), rng.choice(VALUES)
+        flag, value = rng.choice([*flags, *flags, *flags, "--nonsense"]), rng.choice([*VALUES, *NUMBERS, *NUMBERS])
         words += rng.choice(
             [[flag, value], [flag, value], [flag, value], [f"{flag}={value}"], [flag], [flag, value, value]]
         )

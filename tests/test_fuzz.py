@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
+from holdfast.data.locks import locked
 from holdfast.runs.files import TENSORS, read_bytes
 from tests.fuzz import tried
 from tests.fuzz_inputs import OLD, Yard
@@ -85,6 +86,18 @@ def test_a_page_that_is_not_text_is_not_filled(tmp_path: Path, capsys: pytest.Ca
     assert page.read_bytes() == b"caf\xe9"
 
 
+def test_a_page_is_written_under_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["report", str(OLD / "naive"), "--no-videos", "--out", str(tmp_path / "\udcff\x1b")])
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/\\udcff\\x1b: ")
+
+
+def test_the_lock_of_a_cache_makes_no_file_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "entry.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"), locked(tmp_path / "entry.lock"):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_damaged_log_is_found_before_anything_is_learned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = shutil.copytree(OLD / "ewc-unfinished", tmp_path / "run")
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
@@ -93,4 +106,3 @@ def test_a_damaged_log_is_found_before_anything_is_learned(tmp_path: Path, capsy
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert "has no time" in command(capsys, "run", "--config", str(run), "--no-tensorboard", "--device", "cpu")
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
-    main(["show", str(OLD / "ewc-unfinished")])

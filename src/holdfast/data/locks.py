@@ -21,7 +21,7 @@ def locked(path: Path) -> Iterator[None]:
 def _locked(path: Path) -> int:
     """The descriptor of the file, locked; one that was moved or removed in the meantime keeps nobody out."""
     while True:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW, 0o666)
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             if os.path.samestat(os.fstat(lock), os.stat(path)):
