@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rows import DATA, OTHER, OURS, PUBLISHED, draw_forgetting, draw_published, plain
+from rows import AS_PUBLISHED, DATA, OTHER, OURS, PUBLISHED, draw_forgetting, draw_published, plain
 
 from holdfast.report.groups import Group, Result, group, read
 from holdfast.runs.folder import RunFolder
@@ -20,7 +20,6 @@ from holdfast.suites.recordings import SOURCES
 
 PAPER = {"protocol.name": "paper", "fit.return_scale": 1556.0, "fit.whole": True, "fit.steps": 8000}
 SPARSE = {**PAPER, "subnets.outside": "private"}
-FROZEN = "#7a4fa3"
 SHOWN = (  # rows from top to bottom: what they are called, the learner, and settings that tell it from others
     ("naive", "naive", PAPER),
     ("ewc, strength 50", "ewc", PAPER),
@@ -90,14 +89,14 @@ def learners(root: Path) -> Figure:
         others = frozen(groups, found)
         draw_share(left, place - 0.17 * len(others), found, OURS)
         for other in others:
-            draw_share(left, place + 0.17, other, FROZEN)
+            draw_share(left, place + 0.17, other, AS_PUBLISHED)
         draw_published(left, place, "atari5", found, "NormAvg")
         draw_forgetting(right, place, found, digits=3, apart=8)
     mean, spread = random_replay(recorded(groups[0].matrices[0].tasks))
     left.axvspan(mean - spread, mean + spread, color=DATA, alpha=0.15, lw=0)
     left.axvline(mean, color=DATA, ls="--", lw=1)
     left.plot([], [], "o", color=OURS, label="holdfast, mean of three seeds")
-    left.plot([], [], "o", color=FROZEN, label="the same with norms frozen, as published")
+    left.plot([], [], "o", color=AS_PUBLISHED, label="the same with norms frozen, as published")
     left.plot([], [], "o", mfc="white", mec=OURS, ms=5, label="each seed: one episode a game")
     left.plot([], [], "D", mfc="none", mec=PUBLISHED, label="published (other experts)")
     left.plot([], [], "--", color=DATA, label="a recorded episode drawn blindly,\n± one standard deviation")

@@ -13,6 +13,7 @@ from holdfast.report.summary import summarise
 from holdfast.suites.recordings import SOURCES
 
 OURS, PUBLISHED, DATA, OTHER = "#1f6f8b", "#c9772b", "#555555", "#b3363c"
+AS_PUBLISHED = "#7a4fa3"  # ours with a setting that the publication had and our default is not
 
 
 def draw_published(axes: Axes, place: int, suite: str, found: Group, metric: str) -> None:
@@ -22,10 +23,12 @@ def draw_published(axes: Axes, place: int, suite: str, found: Group, metric: str
         axes.plot(known[metric], place, "D", mfc="none", mec=PUBLISHED, ms=7)
 
 
-def draw_forgetting(axes: Axes, place: int, found: Group, digits: int, apart: float) -> None:
+def draw_forgetting(
+    axes: Axes, place: float, found: Group, *, digits: int, apart: float, colour: str = OURS, height: float = 0.55
+) -> None:
     """What was forgotten; exactly nothing is said in words."""
     forgotten = summarise(found.matrices).forgotten
-    axes.barh(place, forgotten, color=OURS, height=0.55)
+    axes.barh(place, forgotten, color=colour, height=height)
     words = f"{forgotten:.{digits}g}" if forgotten else "0, exactly"
     axes.text(forgotten + apart, place, words, va="center", fontsize=9)
 
