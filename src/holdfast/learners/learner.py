@@ -56,6 +56,9 @@ class Learner(ABC):
         self.train(task, recorder)
         self.learned.append(task.name)
 
+    def check_capacity(self) -> None:  # noqa: B027  most learners have room for any task
+        """Raises if it can be foreseen that there is no room for all tasks of the suite."""
+
     @abstractmethod
     def train(self, task: Task, recorder: Recorder) -> None:
         """Trains on a task; what fails here must leave the learner as it was."""

@@ -86,6 +86,10 @@ class Sparse(Learner):
         self.kept: dict[str, dict[str, Tensor]] = {}  # what routing keeps of every task
         self.decisions: list[dict[str, Any]] = []
 
+    def check_capacity(self) -> None:
+        if self.config.routing is None:  # all tasks are in one copy, so what each of them finds there is known
+            check_room(self.subnets, self.layout)
+
     def train(self, task: Task, recorder: Recorder) -> None:
         decision = self.route(task)
         recorder.event("route", **decision.record())
@@ -112,9 +116,7 @@ class Sparse(Learner):
         """Where a task would go; changes nothing."""
         affinity = self.config.routing
         if affinity is None:
-            decision = only_copy(task.name, first=not self.learned)
-            check_room(self.subnets, self.layout, self._copy_for(decision), len(self.learned))
-            return decision
+            return only_copy(task.name, first=not self.learned)
         sources = [self._source(name) for name in self.learned]
         candidates, threshold = affinity.candidates(self._probe(task, affinity.memory), sources)
         full = [index for index in range(self.copies) if not self._has_room(index)]

@@ -28,6 +28,8 @@ DEFAULT = Options()
 def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEFAULT) -> Matrix:
     """Learns the suite's tasks in order and returns the results; interrupted, the same call goes on."""
     suite = agreed(suite, learner)
+    if not learner.learned:
+        learner.check_capacity()  # before there is a folder
     return (lead if team().leads else follow)(suite, learner, Path(path), options)
 
 

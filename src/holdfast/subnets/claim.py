@@ -82,13 +82,12 @@ def selected_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], h
     )
 
 
-def check_room(config: SubnetConfig, layout: Layout, copy: Copy, held: int) -> None:
-    """Raises unless all tasks that a copy is meant for, as far as can be foreseen, select something in every tensor."""
-    free = free_entries(layout, copy)
+def check_room(config: SubnetConfig, layout: Layout) -> None:
+    """Raises unless all tasks that a new copy is meant for, as far as can be foreseen, select from every tensor."""
+    free = layout.sizes
     # Without reuse a task claims all that it selects, so what is left for the tasks after it is known.
-    last = held + 1 if config.reuse else max(config.tasks or 1, held + 1)
-    for place in range(held, last):
-        counts = selected_counts(config, layout, free, place)
+    for held in range(1 if config.reuse else config.tasks or 1):
+        counts = selected_counts(config, layout, free, held)
         free = [before - count for before, count in zip(free, counts, strict=True)]
 
 
