@@ -71,7 +71,7 @@ def test_one_task_forgets_nothing():
 
 
 def a_matrix(learner: str = "naive") -> Matrix:
-    return Matrix("toy", learner, "paper", 0, "smoke", {"episodes": 2}, ["A", "B"], [10.0, 20.0])
+    return Matrix("toy", learner, "paper", 0, "smoke", {"name": "fixed-seeds", "episodes": 2}, ["A", "B"], [10.0, 20.0])
 
 
 def test_a_matrix_says_what_was_earned_and_survives_json():
@@ -80,7 +80,7 @@ def test_a_matrix_says_what_was_earned_and_survives_json():
     matrix.record(1, 0, Evaluation([4.0, 6.0], [5, 5], [True, False], 2))
     assert (matrix.stages, matrix.metrics()["NormAvg"]) == (1, 90.0)  # the second stage is not complete
     matrix.record(1, 1, Evaluation([20.0, 20.0], [5, 5], [True, True], 1))
-    matrix.single = [9.0, 18.0]
+    matrix.single, matrix.copies, matrix.bytes = [9.0, 18.0], 1, {"weights": 8, "memory": 0, "total": 8}
     metrics = Matrix.from_json(matrix.to_json()).metrics()
     assert metrics["NormAvg"] == 75.0
     assert metrics["AvgGap"] == 2.5

@@ -21,13 +21,13 @@ import pytest
 
 import holdfast
 from holdfast.cli import main
-from holdfast.errors import Mistake
+from holdfast.errors import Busy, Mistake
 from holdfast.runs import attempt as attempts
 from holdfast.runs import cluster as clusters
 from holdfast.runs import local as locals_
 from holdfast.runs import sweep as sweeps
 from holdfast.runs.command import RunCommand, default_command, parse
-from holdfast.runs.folder import BUSY, RunFolder
+from holdfast.runs.folder import RunFolder
 from holdfast.runs.grid import Grid, Job, address, expand, read_grid
 from holdfast.runs.recorder import Screen
 from holdfast.runs.run import run
@@ -381,7 +381,7 @@ def test_a_folder_that_another_process_begins_is_busy_and_what_it_did_there_is_s
     (tmp_path / "run").mkdir()
     lock = os.open(tmp_path / "run", os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    with pytest.raises(Mistake, match=BUSY):
+    with pytest.raises(Busy, match="another process is working in"):
         RunFolder(tmp_path / "run", learner.plan)
     os.close(lock)
     early = RunFolder(tmp_path / "run", learner.plan)

@@ -11,7 +11,7 @@ from select import POLLERR, poll
 from typing import NoReturn
 
 from holdfast import __version__
-from holdfast.errors import DEFECT, MISTAKE, BrokenRetention, Interrupted, Mistake
+from holdfast.errors import BUSY, DEFECT, MISTAKE, BrokenRetention, Busy, Interrupted, Mistake
 from holdfast.printable import printable
 
 ABOUT = {
@@ -53,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not _unread():  # but another pipe broke
             raise
         raise SystemExit(UNREAD) from None
+    except Busy as busy:
+        _fail(busy, BUSY)
     except Mistake as mistake:
         _fail(mistake, MISTAKE)
     except PermissionError as problem:

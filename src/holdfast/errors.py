@@ -1,6 +1,7 @@
 """The exceptions that the command line tells apart: mistakes of a user, interruptions, and defects of ours."""
 
 MISTAKE = 2  # the exit code of what a user must put right
+BUSY = 75  # the exit code where another process must end first, as sysexits.h has it
 DEFECT = 70  # the exit code of what we must put right, as sysexits.h has it
 
 
@@ -10,6 +11,10 @@ class Mistake(Exception):
 
 class MissingData(Mistake):
     """A dataset that is not on this machine, but can be made here."""
+
+
+class Busy(Mistake):
+    """Another process is working in the same folder: wait for it."""
 
 
 class Interrupted(KeyboardInterrupt):

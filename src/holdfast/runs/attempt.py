@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import Literal, Self
 
 import holdfast
-from holdfast.errors import DEFECT, MISTAKE, Mistake
+from holdfast.errors import BUSY, DEFECT, MISTAKE, Mistake
 from holdfast.runs.directory import Directory
 from holdfast.runs.events import check
 from holdfast.runs.files import make_folder
-from holdfast.runs.folder import BUSY, EVENTS
+from holdfast.runs.folder import EVENTS
 from holdfast.runs.grid import Job
 
 TAIL = 4096  # bytes of a log that are read to see how far it is
+
+
+How = Literal["success", "failure", "mistake", "defect", "busy"]
+ENDS: dict[int, How] = {MISTAKE: "mistake", BUSY: "busy", DEFECT: "defect"}  # by exit code
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Progress:
 class End:
     """How an attempt ended: a failure may not come again, a mistake or defect would; busy waits for another process."""
 
-    how: Literal["success", "failure", "mistake", "defect", "busy"]
+    how: How
     reason: str = ""
 
 
@@ -127,10 +131,7 @@ def end(code: int, log: Path) -> End:
     """What an exit code and the last that a process said mean."""
     if code == 0:
         return End("success")
-    why = reason(log, code)
-    if code == MISTAKE:
-        return End("busy" if why.startswith(BUSY) else "mistake", why)
-    return End("defect" if code == DEFECT else "failure", why)
+    return End(ENDS.get(code, "failure"), reason(log, code))
 
 
 def reason(log: Path, code: int) -> str:

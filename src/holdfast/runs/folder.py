@@ -14,7 +14,7 @@ from torch import Tensor
 
 from holdfast.conform import conform
 from holdfast.data.episodes import Dataset
-from holdfast.errors import Mistake
+from holdfast.errors import Busy, Mistake
 from holdfast.evaluation.certificates import Certificate, checked
 from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
@@ -29,7 +29,6 @@ from holdfast.runs.routes import check_routes
 from holdfast.runs.settings import first_difference
 from holdfast.runs.surroundings import surroundings
 
-BUSY = "another process is working in"  # how the sentence begins by which a sweep knows that it must wait
 CONFIG, EVENTS, INDEX = "config.json", "events.jsonl", "weights/index.json"
 
 
@@ -98,7 +97,7 @@ class RunFolder:
 
     def _lock(self) -> None:
         if not self.directory.lock():
-            raise Mistake(f"{BUSY} {self.path}: wait for it, or choose another --out")
+            raise Busy(f"another process is working in {self.path}: wait for it, or choose another --out")
         self.directory.check_place()  # it may have been moved before it was locked
 
     def __enter__(self) -> Self:
