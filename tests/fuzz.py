@@ -30,11 +30,12 @@ from holdfast.cli import main
 from holdfast.evaluation.certificates import fingerprint, verdict
 from holdfast.learners.configure import learner_for, read_plan, suite_for
 from holdfast.runs.folder import RunFolder
-from tests.fuzz_inputs import READING, Case, Yard, make_case
+from tests.fuzz_inputs import READING, Case, Workspace, make_case
 
 CPU, PATIENCE, MEMORY = 20, 120, 2**30  # seconds of the processor, seconds of the clock, bytes more than before
 PROGRESS = ("task ", "film ", "holdfast: skipped: ")  # how lines begin that stand on stderr beside the sentence
-ENDS = ("exit code 0", "exit code 2", "failed")
+REWRITTEN = ("config.json", "events.jsonl", "matrix.json", "certificates.json", "routes.json", "weights/index.json")
+ENDS = ("exit code 0", "one sentence", "usage", "failed")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,23 @@ class Outcome:
     code: int | None
     out: str
     err: str
+
+    @property
+    def said(self) -> list[str]:
+        """The lines on stderr that are no progress."""
+        return [line for line in self.err.splitlines() if not line.startswith(PROGRESS)]
+
+    @property
+    def is_usage(self) -> bool:
+        """Whether tyro says, in a box, how the command is used."""
+        return self.code == 2 and bool(self.said) and self.said[0].startswith("╭")
+
+    @property
+    def end(self) -> str:
+        """How it ended, in words."""
+        if self.code == 0:
+            return "exit code 0"
+        return "usage" if self.is_usage else "one sentence"
 
 
 class Stopped(BaseException):
@@ -106,7 +124,7 @@ def memory_used() -> int:
 
 def in_shell(words: Sequence[str]) -> Outcome:
     """The command, typed into a shell."""
-    typed = f"ulimit -t {3 * CPU}; {shlex.join([sys.executable, '-m', 'holdfast', *words])}"
+    typed = f"ulimit -t {3 * CPU} -d {4 * MEMORY // 1024}; {shlex.join([sys.executable, '-m', 'holdfast', *words])}"
     try:
         done = subprocess.run(["bash", "-c", typed], capture_output=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired:
@@ -118,24 +136,25 @@ def in_shell(words: Sequence[str]) -> Outcome:
 # Verdicts
 
 
-def complaints(case: Case, outcome: Outcome, before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
+def violations(case: Case, outcome: Outcome, before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
     """What is wrong with how a command ended."""
     if outcome.code is None:
         yield outcome.err.strip().splitlines()[-1][:300]
     elif outcome.code not in (0, 2):
         yield f"exit code {outcome.code}"
-    said = [line for line in outcome.err.splitlines() if not line.startswith(PROGRESS)]
-    usage = bool(said) and said[0].startswith("╭")  # of tyro, in a box
-    if outcome.code == 2 and not usage and (len(said) != 1 or not said[0].startswith("holdfast: ")):
+    said = outcome.said
+    if outcome.code == 2 and not outcome.is_usage and (len(said) != 1 or not said[0].startswith("holdfast: ")):
         yield f"not one sentence: {said[:3]}"
     if outcome.code == 0 and said:
         yield f"said on stderr: {said[:3]}"
-    if not usage and (odd := {letter for letter in outcome.out + outcome.err if not letter.isprintable()} - {"\n"}):
+    if not outcome.is_usage and (
+        odd := {letter for letter in outcome.out + outcome.err if not letter.isprintable()} - {"\n"}
+    ):
         yield f"printed {sorted(odd)}"
     different = sorted(name for name in before | after if before.get(name) != after.get(name))
     if wrong := [name for name in different if must_stay(name, case, outcome)]:
         yield f"made, changed or removed: {wrong[:3]}"
-    if case.words[0] == "evaluate" and outcome.code == 0 and "equal to the bit" in outcome.out and not is_true(case):
+    if case.recomputes and outcome.code == 0 and "equal to the bit" in outcome.out and not is_true(case):
         yield "certified what is not so"
     if case.kind == "cache" and outcome.code == 0 and weights(Path("run")) != weights(Path("../bases/new-ewc")):
         yield "learned something else"
@@ -151,9 +170,9 @@ def must_stay(name: str, case: Case, outcome: Outcome) -> bool:
         return False
     if case.words[0] in READING or (case.words[0] == "run" and "--dry" in case.words):
         return True
-    if inside in (case.damaged, "events.jsonl", "config.json"):  # where it is noted what is begun
-        return False
-    return outcome.code == 2 or inside.endswith(".txt")
+    if outcome.code == 2:
+        return inside not in (case.damaged, "events.jsonl", "config.json")  # where it is noted what is begun
+    return inside not in (case.damaged, *REWRITTEN) and not case.learns_on
 
 
 def is_true(case: Case) -> bool:
@@ -208,14 +227,14 @@ class Fuzz:
     """Number of the one input to try, and to tell all about."""
 
 
-def tried(yard: Yard, seed: int, number: int, shell: bool = False) -> tuple[Case, Outcome, list[str]]:
+def tried(workspace: Workspace, seed: int, number: int, shell: bool = False) -> tuple[Case, Outcome, list[str]]:
     """One input, how the command ended, and what is wrong with that."""
-    case = make_case(yard, Random(f"{seed}-{number}"))
-    before = state(yard.path)
-    with chdir(yard.here):
+    case = make_case(workspace, Random(f"{seed}-{number}"))
+    before = state(workspace.path)
+    with chdir(workspace.here):
         sayable = "\x00" not in "".join(case.words)  # a shell cannot say it
         outcome = in_shell(case.words) if shell and sayable else in_process(case.words)
-        return case, outcome, list(complaints(case, outcome, before, state(yard.path)))
+        return case, outcome, list(violations(case, outcome, before, state(workspace.path)))
 
 
 def say(text: str) -> None:
@@ -224,17 +243,18 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def fuzz(settings: Fuzz, yard: Yard) -> int:
+def fuzz(settings: Fuzz, workspace: Workspace) -> int:
     """Tries inputs and prints what they gave; returns how many failed."""
     numbers = range(settings.count + settings.shell) if settings.only is None else [settings.only]
     given: Counter[tuple[str, str]] = Counter()
     failed = 0
     for number in numbers:
-        case, outcome, wrong = tried(yard, settings.seed, number, shell=number >= settings.count)
-        given[case.kind, "failed" if wrong else f"exit code {outcome.code}"] += 1
+        case, outcome, wrong = tried(workspace, settings.seed, number, shell=number >= settings.count)
+        given[case.kind, "failed" if wrong else outcome.end] += 1
         if wrong or settings.only is not None:
             failed += bool(wrong)
-            say(f"python -m tests.fuzz --seed {settings.seed} --only {number}: {case.kind}, {case.about}")
+            repeat = f"--count {settings.count} --seed {settings.seed} --only {number}"
+            say(f"python -m tests.fuzz {repeat}: {case.kind}, {case.about}")
             say(f"  holdfast {shlex.join(case.words)[:300]!r}\n  {wrong}")
     if settings.only is not None:
         say(f"exit code {outcome.code}\n{outcome.out}\n{outcome.err}")
@@ -255,6 +275,6 @@ def summary(given: Counter[tuple[str, str]]) -> Table:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as path:
-        yard = Yard(Path(path))
-        yard.fill()
-        raise SystemExit(bool(fuzz(tyro.cli(Fuzz), yard)))
+        workspace = Workspace(Path(path))
+        workspace.fill()
+        raise SystemExit(bool(fuzz(tyro.cli(Fuzz), workspace)))

@@ -3,21 +3,26 @@
 import os
 import shlex
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from holdfast.cli import main
 from holdfast.commands import SETTINGS
 from holdfast.completion import words_of
+from holdfast.learners import LEARNERS, configure
 from holdfast.report.export import export
-from tests.damages import DAMAGES, OF_BYTES, OF_WEIGHTS, RAW, Target
+from holdfast.runs.options import Options
+from holdfast.runs.settings import flattened
+from tests.damages import DAMAGES, OF_BYTES, OF_WEIGHTS, RAW, Target, stranger
 
 OLD = Path(__file__).parent / "fixtures" / "0.1"
 TINY = shlex.split(
     "--suite toy --budget smoke --fit.steps 2 --fit.batch 8 --net.width 16 --net.layers 1 --net.context 4 "
     "--protocol.episodes 2 --transitions 200 --no-tensorboard --device cpu"
 )
+RESUME = ["run", "--config"]
 READING = ("show", "table", "report")
 NAMES = (
     *("[red]mark[/red]", "[link=file:///x]y", "\x1b[31mred", "\u202etxet", "new\nline", "\udcff\udcfe", "é" * 50),
@@ -73,9 +78,19 @@ class Case:
     folder: Path = Path("run")
     damaged: str = ""  # the name in it of what is damaged
 
+    @property
+    def learns_on(self) -> bool:
+        """Whether tasks are left to be learned, and weights so to be replaced."""
+        return self.base is None or self.base.name.endswith("unfinished")
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether the fingerprints of all tasks are computed anew, and are to be those of the undamaged folder."""
+        return not self.learns_on and (self.words[0] == "evaluate" or self.words[:2] == RESUME)
+
 
 @dataclass(frozen=True)
-class Yard:
+class Workspace:
     """Where everything happens: undamaged folders, a victim, and the working directory of the commands."""
 
     path: Path
@@ -119,53 +134,54 @@ class Yard:
 # Inputs
 
 
-def make_case(yard: Yard, rng: Random) -> Case:
+def make_case(workspace: Workspace, rng: Random) -> Case:
     """A random input, with the files that it needs."""
-    yard.clear()
+    workspace.clear()
     makers = (damaged_folder, damaged_cache, named_folder, bad_words, bad_grid)
-    return rng.choices(makers, weights=(68, 3, 4, 20, 5))[0](yard, rng)
+    return rng.choices(makers, weights=(68, 3, 4, 20, 5))[0](workspace, rng)
 
 
-def damaged_folder(yard: Yard, rng: Random) -> Case:
+def damaged_folder(workspace: Workspace, rng: Random) -> Case:
     """A command on a folder in which one thing is damaged."""
     damage = rng.choice(DAMAGES)
-    base = rng.choice([path for path in yard.bases if damage not in OF_WEIGHTS or (path / "weights").exists()])
-    others = [other for other in yard.bases if other != base]
-    shutil.copytree(base, yard.here / "run")
-    name = damage(Target(yard.here / "run", yard.victim, others, rng))
+    base = rng.choice([path for path in workspace.bases if damage not in OF_WEIGHTS or (path / "weights").exists()])
+    others = [other for other in workspace.bases if other != base]
+    shutil.copytree(base, workspace.here / "run")
+    name = damage(Target(workspace.here / "run", workspace.victim, others, rng))
+    damaged = "" if damage is stranger else name
     words = folder_words(Path("run"), base, rng)
-    return Case(damage.__name__.replace("_", " "), f"{name} of {base.name}", words, base, damaged=name)
+    return Case(damage.__name__.replace("_", " "), f"{name} of {base.name}", words, base, damaged=damaged)
 
 
-def damaged_cache(yard: Yard, rng: Random) -> Case:
+def damaged_cache(workspace: Workspace, rng: Random) -> Case:
     """A run that shares a cache in which one thing is damaged."""
-    shutil.copytree(yard.path / "cache", yard.here / "cache")
+    shutil.copytree(workspace.path / "cache", workspace.here / "cache")
     damage = rng.choice(OF_BYTES)
-    name = damage(Target(yard.here / "cache", yard.victim, yard.bases, rng))
+    name = damage(Target(workspace.here / "cache", workspace.victim, workspace.bases, rng))
     words = ["run", *TINY, "--learner", "ewc", "--cache", "cache", "--out", "run"]
     return Case("cache", f"{damage.__name__} {name}", words)
 
 
-def named_folder(yard: Yard, rng: Random) -> Case:
+def named_folder(workspace: Workspace, rng: Random) -> Case:
     """A command on an undamaged folder of an odd name."""
-    base, name = rng.choice(yard.bases), rng.choice(NAMES)
+    base, name = rng.choice(workspace.bases), rng.choice(NAMES)
     if len(name) < 256:
-        shutil.copytree(base, yard.here / name)
+        shutil.copytree(base, workspace.here / name)
     folder = Path(name if rng.random() < 0.5 else f"./{name}")
     return Case("name of the folder", repr(name), folder_words(folder, base, rng), base, folder)
 
 
 def folder_words(folder: Path, base: Path, rng: Random) -> list[str]:
     """A command on a run folder; what it would learn is as the undamaged folder has it."""
-    path, run = str(folder), ["run", "--no-tensorboard", "--device", "cpu"]
+    path, usual = str(folder), ["--no-tensorboard", "--device", "cpu"]
     choices = [
         ["show", path],
         ["show", path, "--json"],
         ["evaluate", path, "--device", "cpu"],
         ["evaluate", path, "--device", "cpu"],
         ["evaluate", path, "--device", "cpu", "--re-evaluate"],
-        [*run, "--config", str(base), "--out", path],
-        [*run, "--config", path, "--dry"],
+        [*RESUME, str(base), "--out", path, *usual],
+        [*RESUME, path, "--dry", *usual],
         ["table", path, "--format", rng.choice(["md", "tex", "csv", "rliable"])],
         ["table", path, "--table", rng.choice(["main", "tasks", "thresholds", "single", "aux"])],
     ]
@@ -177,21 +193,32 @@ def folder_words(folder: Path, base: Path, rng: Random) -> list[str]:
     return rng.choice(slow if rng.random() < 0.05 else choices)
 
 
-def bad_words(yard: Yard, rng: Random) -> Case:
+def bad_words(workspace: Workspace, rng: Random) -> Case:
     """A command with flags and values that make no sense, or little."""
-    base = rng.choice(yard.bases)
-    shutil.copytree(base, yard.here / "run")
-    name = rng.choice([*SETTINGS, "run", "run", "expert", "help", rng.choice(VALUES)])
+    base = rng.choice(workspace.bases)
+    shutil.copytree(base, workspace.here / "run")
+    name = rng.choice([*SETTINGS, *4 * ["run"], *READING, "evaluate", "expert", "help", rng.choice(VALUES)])
     words = [name, *first_words(name, rng)]
-    flags = sorted(words_of(SETTINGS[name]).flags) if name in SETTINGS else ["--x"]
+    usual = usual_values(name, rng.choice(list(LEARNERS)))
     for _ in range(rng.choice([0, 1, 1, 1, 1, 2])):
-        flag, value = rng.choice([*flags, *flags, *flags, "--nonsense"]), rng.choice([*VALUES, *NUMBERS, *NUMBERS])
-        words += rng.choice(
-            [[flag, value], [flag, value], [flag, value], [f"{flag}={value}"], [flag], [flag, value, value]]
-        )
+        flag = rng.choice([*usual, *usual, "--nonsense"])
+        value = rng.choice(NUMBERS if isinstance(usual.get(flag), int | float) and rng.random() < 0.8 else VALUES)
+        words += rng.choice([[flag, value], [flag, value], [f"{flag}={value}"], [flag], [flag, value, value]])
+    if name == "run":
+        words += ["--learner", usual["--learner"]]
     if name == "run" and any(is_large(word) for word in words[1 + len(TINY) :]):
         words.append("--dry")  # large, right, and long
     return Case(f"words after {name}" if name in SETTINGS else "words", "", words, base)
+
+
+def usual_values(name: str, learner: str) -> dict[str, Any]:
+    """The flags of a command, and what each is where that is known."""
+    if name == "run":
+        plan = asdict(configure("toy", learner, budget="smoke"))
+        known = flattened({**plan, **plan["config"], **asdict(Options()), "config": None, "out": None, "device": None})
+        return {f"--{setting.replace('_', '-')}": value for setting, value in known}
+    flags = sorted(words_of(SETTINGS[name]).flags) if name in SETTINGS else ["--x"]
+    return dict.fromkeys(flags)
 
 
 def first_words(name: str, rng: Random) -> list[str]:
@@ -212,15 +239,15 @@ def is_large(word: str) -> bool:
     return word.rpartition("=")[2].isdigit() and int(word.rpartition("=")[2][:9]) > 3
 
 
-def bad_grid(yard: Yard, rng: Random) -> Case:
+def bad_grid(workspace: Workspace, rng: Random) -> Case:
     """A grid with one line that makes no sense, or little."""
     lines = GRID.splitlines()
     at = rng.randrange(len(lines))
     name, raw = lines[at].partition(" = ")[0], rng.choice(TOML)
-    flags = sorted(words_of(SETTINGS["run"]).flags)
+    setting = rng.choice(list(usual_values("run", "affinity-l"))).removeprefix("--").replace("-", "_")
     instead = [
         f"{name} = {raw}",
-        f"{rng.choice(flags)[2:].replace('-', '_')} = {raw}",
+        f"{setting} = {raw}",
         raw,
         "",
         f"out = {raw}",
@@ -232,5 +259,5 @@ def bad_grid(yard: Yard, rng: Random) -> Case:
         content = content[: rng.randrange(len(content))] + rng.choice(
             [b"", b"\xff", b"\x00", b"a." * 10_000 + b"a = 1"]
         )
-    (yard.here / "grid.toml").write_bytes(content)
+    (workspace.here / "grid.toml").write_bytes(content)
     return Case("grid", "", ["sweep", "grid.toml", "--dry"])

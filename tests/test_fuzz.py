@@ -12,21 +12,21 @@ from holdfast.cli import main
 from holdfast.data.locks import locked
 from holdfast.runs.files import TENSORS, read_bytes
 from tests.fuzz import tried
-from tests.fuzz_inputs import OLD, Yard
+from tests.fuzz_inputs import OLD, Workspace
 from tests.test_mistakes import command
 
-SEED, COUNT = 7, 150
+SEED, COUNT = 10, 150
 
 
 @pytest.fixture(scope="module")
-def yard(tmp_path_factory: pytest.TempPathFactory) -> Yard:
-    found = Yard(tmp_path_factory.mktemp("yard"))
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    found = Workspace(tmp_path_factory.mktemp("workspace"))
     found.fill()
     return found
 
 
-def test_random_damages_and_nonsense_end_with_exit_code_0_or_with_one_sentence(yard: Yard) -> None:
-    wrong = {number: found for number in range(COUNT) if (found := tried(yard, SEED, number)[2])}
+def test_random_damages_and_nonsense_end_with_exit_code_0_or_with_one_sentence(workspace: Workspace) -> None:
+    wrong = {number: found for number in range(COUNT) if (found := tried(workspace, SEED, number)[2])}
     assert not wrong, f"python -m tests.fuzz --seed {SEED} --only {min(wrong)}"
 
 
