@@ -31,16 +31,16 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 check: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks docs/hooks.py
-	$(BIN)/ruff check src tests benchmarks docs/hooks.py
+	$(BIN)/ruff format --check src tests bench docs/hooks.py
+	$(BIN)/ruff check src tests bench docs/hooks.py
 	$(BIN)/mypy
 
 fix: $(READY)
-	$(BIN)/ruff check --fix src tests benchmarks docs/hooks.py
-	$(BIN)/ruff format src tests benchmarks docs/hooks.py
+	$(BIN)/ruff check --fix src tests bench docs/hooks.py
+	$(BIN)/ruff format src tests bench docs/hooks.py
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks.bench
+	$(BIN)/python -m bench.bench
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache

@@ -26,9 +26,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli import main
+from holdfast.cli.main import main
 from holdfast.evaluation.certificates import fingerprint, verdict
-from holdfast.learners.configure import learner_for, read_plan, suite_for
+from holdfast.runs.configure import learner_for, read_plan, suite_for
 from holdfast.runs.folder import RunFolder
 from tests.fuzz_inputs import READING, Case, Workspace, make_case
 

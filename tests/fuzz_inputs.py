@@ -8,13 +8,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from holdfast.cli import main
-from holdfast.commands import SETTINGS
-from holdfast.completion import words_of
-from holdfast.learners import LEARNERS, configure
-from holdfast.report.export import export
+from holdfast.cli.commands import SETTINGS
+from holdfast.cli.completion import words_of
+from holdfast.cli.main import main
+from holdfast.learners.registry import LEARNERS
+from holdfast.runs.configure import configure
 from holdfast.runs.options import Options
 from holdfast.runs.settings import flattened
+from holdfast.study.export import export
 from tests.damages import DAMAGES, OF_BYTES, OF_WEIGHTS, RAW, Target, stranger
 
 OLD = Path(__file__).parent / "fixtures" / "0.1"

@@ -15,20 +15,21 @@ import pytest
 
 pytest.importorskip("ale_py")
 
-from holdfast.cli import main
-from holdfast.data.cache import PLACE, STACK, Cached, local_replays
+from holdfast.benchmarks.atari import action_lists as blind
+from holdfast.benchmarks.atari.cache import PLACE, STACK, Cached, local_replays
+from holdfast.benchmarks.atari.environments import Arcade
+from holdfast.benchmarks.atari.minari_episodes import resized
+from holdfast.benchmarks.atari.sources import SHIPPED
+from holdfast.benchmarks.atari.suite import BUDGETS, FIVE, PROTOCOLS, STARTS, games
+from holdfast.benchmarks.atari.traces import Emulator, Origin, Recording, cut, load
+from holdfast.benchmarks.supply import suite
+from holdfast.cli.main import main
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.frames import stacked
-from holdfast.data.screens import resized
-from holdfast.data.traces import Emulator, Origin, Recording, cut, load
 from holdfast.errors import MissingData, Mistake
-from holdfast.experts import blind
-from holdfast.experts.supply import suite
-from holdfast.learners import LEARNERS, configure
-from holdfast.suites.arcade import Arcade
-from holdfast.suites.atari import BUDGETS, FIVE, PROTOCOLS, STARTS, games
-from holdfast.suites.environments import Environments, Protocol
-from holdfast.suites.recordings import SHIPPED
+from holdfast.learners.registry import LEARNERS
+from holdfast.runs.configure import configure
+from holdfast.tasks.environments import Environments, Protocol
 from tests.tiny import RETAINING
 
 RECORDED = sorted(SHIPPED.glob("*.npz.xz"))
@@ -148,7 +149,7 @@ def test_targets_are_the_largest_returns_of_the_data_also_where_it_is_cut() -> N
 
 
 def test_a_game_that_is_not_recorded_is_one_sentence_when_its_data_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.suites.recordings.SHIPPED", Path("nowhere"))
+    monkeypatch.setattr("holdfast.benchmarks.atari.sources.SHIPPED", Path("nowhere"))
     alien = suite("atari5").task("Alien")
     with pytest.raises(Mistake, match="no expert-10 episodes of alien are recorded yet: choose other games"):
         alien.dataset  # noqa: B018

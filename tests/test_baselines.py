@@ -7,19 +7,19 @@ import pytest
 import torch
 from torch import nn
 
+from holdfast.benchmarks.suites import suite
 from holdfast.data.randomness import derive
 from holdfast.data.windows import Mixture
 from holdfast.evaluation.rollouts import evaluate
-from holdfast.learners import learner
 from holdfast.learners.anchor import Anchor
 from holdfast.learners.ewc import fisher_information
-from holdfast.learners.fit import fit
-from holdfast.learners.fitting import FitConfig
-from holdfast.learners.recorder import Silent
 from holdfast.learners.si import Path
-from holdfast.runs.memo import DiskMemo
-from holdfast.suites import suite
-from holdfast.suites.environments import Protocol
+from holdfast.runs.cache import DiskMemo
+from holdfast.runs.configure import learner
+from holdfast.tasks.environments import Protocol
+from holdfast.training.config import FitConfig
+from holdfast.training.fit import fit
+from holdfast.training.recorder import Silent
 from tests.tiny import SPARSE, tiny_learner, tiny_suite
 
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 import holdfast
-from holdfast.cli import main
+from holdfast.benchmarks.suites import SUITES, suite
+from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import fingerprint
-from holdfast.learners import configure
-from holdfast.learners.configure import apply, read_plan
+from holdfast.runs.configure import apply, configure, read_plan
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import run
-from holdfast.suites import SUITES, Suite, suite
+from holdfast.tasks.task import Suite
 from tests.tiny import QUIET, contents, tiny_learner, tiny_plan, tiny_suite
 
 ORDER = ["NorthEast", "SouthWest"]

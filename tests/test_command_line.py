@@ -23,20 +23,23 @@ from rich.console import Console
 
 import holdfast
 from holdfast import cli
-from holdfast.cli import main
-from holdfast.commands import COMMANDS, SETTINGS
-from holdfast.completion import _flags, words_of
-from holdfast.experts import atari, blind, reach, starts, tune
-from holdfast.experts.supply import Supply
-from holdfast.learners import LEARNERS
-from holdfast.printable import printable
-from holdfast.report.results import Export
-from holdfast.runs import recorder
+from holdfast.benchmarks.atari import action_lists as blind
+from holdfast.benchmarks.atari import expert as atari
+from holdfast.benchmarks.panda import expert_returns as starts
+from holdfast.benchmarks.panda import reach, tune
+from holdfast.benchmarks.suites import SUITES
+from holdfast.benchmarks.supply import Supply
+from holdfast.cli.commands import COMMANDS, SETTINGS
+from holdfast.cli.completion import _flags, words_of
+from holdfast.cli.main import main
+from holdfast.data.printable import printable
+from holdfast.learners.registry import LEARNERS
+from holdfast.runs import progress as recorder
 from holdfast.runs.command import default_command, parse
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.recorder import Pace, Screen
+from holdfast.runs.progress import Pace, Screen
 from holdfast.runs.run import run
-from holdfast.suites import SUITES
+from holdfast.study.results import Export
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
 SMOKE = ["run", "--suite", "toy", "--learner", "naive", "--budget", "smoke", "--fit.steps", "4", "--no-tensorboard"]
@@ -116,7 +119,7 @@ def test_an_unknown_command_is_answered_with_the_nearest(wrong, right, capsys):
 
 
 def test_version_and_help_do_not_import_torch():
-    code = "import sys; from holdfast.cli import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
+    code = "import sys; from holdfast.cli.main import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
     for words in (["--version"], ["help"]):
         subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
 
@@ -192,8 +195,8 @@ def test_lists_are_there_as_json(capsys):
 
 
 def test_data_is_listed_as_json(capsys, monkeypatch):
-    monkeypatch.setattr("holdfast.commands.local_replays", lambda: [("game", 3, 40)])
-    monkeypatch.setattr("holdfast.commands.local_datasets", list)
+    monkeypatch.setattr("holdfast.cli.commands.local_replays", lambda: [("game", 3, 40)])
+    monkeypatch.setattr("holdfast.cli.commands.local_datasets", list)
     assert json.loads(printed(capsys, "data", "list", "--json")) == [{"name": "game", "episodes": 3, "transitions": 40}]
 
 
@@ -362,7 +365,7 @@ def test_a_check_of_data_says_that_it_builds_first(capsys, monkeypatch):
         assert "building the data of panda3 that is missing" in capsys.readouterr().err
         return []
 
-    monkeypatch.setattr("holdfast.commands.supply_of", lambda _: Supply(build, lambda *_: [], list))
+    monkeypatch.setattr("holdfast.cli.commands.supply_of", lambda _: Supply(build, lambda *_: [], list))
     main(["data", "check", "panda3"])
 
 
@@ -387,7 +390,7 @@ def test_rebuilding_has_its_old_name_too(monkeypatch):
         asked.append(rebuild)
         return []
 
-    monkeypatch.setattr("holdfast.commands.supply_of", lambda _: Supply(build, lambda *_: [], list))
+    monkeypatch.setattr("holdfast.cli.commands.supply_of", lambda _: Supply(build, lambda *_: [], list))
     for words in (["--again"], ["--rebuild"], []):
         main(["data", "build", "panda3", "--quiet", *words])
     assert asked == [True, True, False]

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.cli import main
-from holdfast.learners import LEARNERS
-from holdfast.suites import SUITES
+from holdfast.benchmarks.suites import SUITES
+from holdfast.cli.main import main
+from holdfast.learners.registry import LEARNERS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -33,7 +33,7 @@ NOT_RUN = {
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-LOCATION = re.compile(r"`([a-z_]+(?:/[a-z_]+)*)\.py:([A-Za-z_][\w.]*)`")  # `learners/fit.py:fit`
+LOCATION = re.compile(r"`([a-z_]+(?:/[a-z_]+)*)\.py:([A-Za-z_][\w.]*)`")  # `training/fit.py:fit`
 TEST = re.compile(r"`(test_\w+)`")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
-from holdfast.commands import COMMANDS
-from holdfast.experts.player import Player, save
+from holdfast.benchmarks.atari.actor import Player, save
+from holdfast.cli.commands import COMMANDS
+from holdfast.cli.main import main
 from tests.test_mistakes import command
 
 PANDA = ["panda/reach", "panda/push", "panda/pick-and-place"]

@@ -19,18 +19,18 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from holdfast.cli import main
+from holdfast.cli.main import main
+from holdfast.data.directory import Directory
 from holdfast.data.locks import locked
 from holdfast.errors import DEFECT, Mistake
-from holdfast.learners import fit as fitting
 from holdfast.learners.plan import MOST_THREADS
 from holdfast.learners.sparse import Sparse
-from holdfast.runs.attempt import end
-from holdfast.runs.directory import Directory
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
-from holdfast.runs.recorder import FolderRecorder
+from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import reopen, run
+from holdfast.study.subprocess import end
+from holdfast.training import fit as fitting
 from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
 
 OLD = Path(__file__).parent / "fixtures" / "0.1"

@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 from holdfast.data.randomness import numpy_stream
 from holdfast.learners.learner import windows_of
 from holdfast.learners.sparse import TaskProbe
-from holdfast.report.figures import routes
-from holdfast.report.figures.routes import why
-from holdfast.report.terminal import routes_table
 from holdfast.routing.affinities import HybridAffinity, LatentAffinity, finite_or_far, spread
 from holdfast.routing.route import route
+from holdfast.study.figures import routes
+from holdfast.study.figures.routes import why
+from holdfast.study.terminal import routes_table
 from holdfast.subnets.claim import SubnetConfig, shares
 from holdfast.subnets.layout import Layout
 from tests.tiny import tiny_learner, tiny_suite

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
+from holdfast.cli.main import main
+from holdfast.data.files import TENSORS, read_bytes
 from holdfast.data.locks import locked
-from holdfast.runs.files import TENSORS, read_bytes
 from tests.fuzz import tried
 from tests.fuzz_inputs import OLD, Workspace
 from tests.test_mistakes import command

@@ -14,20 +14,20 @@ from torch import Tensor, nn
 
 from holdfast.data.windows import Source
 from holdfast.evaluation.certificates import changed
-from holdfast.gpu import nothing_freed
-from holdfast.learners.adamw import FlatAdamW, Optimiser, TorchAdamW
-from holdfast.learners.captured import Captured
-from holdfast.learners.descent import trainable
+from holdfast.gpu.capture import nothing_freed
 from holdfast.learners.learner import new_net
 from holdfast.nets.policy import Context, Fixed, Policy
-from holdfast.runs.recorder import FolderRecorder
-from holdfast.suites import Suite
-from holdfast.suites.processes import forkserver
+from holdfast.runs.progress import FolderRecorder
+from holdfast.tasks.processes import forkserver
+from holdfast.tasks.task import Suite
+from holdfast.training.adamw import FlatAdamW, Optimiser, TorchAdamW
+from holdfast.training.captured import Captured
+from holdfast.training.step import trainable
 from tests.test_resume import OFTEN, Interruption, run_tiny, run_until, save_and_stop
 from tests.test_retention import learn_and_certify
 from tests.tiny import ALL, RETAINING, contents, pixel_suite, tiny_learner, tiny_plan, tiny_suite
 
-fitting = import_module("holdfast.learners.fit")  # not the function
+fitting = import_module("holdfast.training.fit")  # not the function
 SUITES = ["toy", "toy-continuous", "pixels"]
 KINDS = ["naive", "tsn-core"]  # a dense network, and one under a mask
 EXACT = {"fit__precision": "float32", "fit__packed": False, "net__dropout": 0.0}  # so that both ways compute the same

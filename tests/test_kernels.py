@@ -51,7 +51,7 @@ def test_every_kernel_is_compared_here():
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("free", [1.0, 0.6])
 def test_radix_selection_has_the_bits_of_the_reference(ties, free, kernel_device):
-    from holdfast.subnets.radix import Radix
+    from holdfast.gpu.radix import Radix
 
     sizes = [5000, 100, 1, 2048, 4097]
     scores = (draw(sum(sizes)) * 3).round() / 3 if ties else draw(sum(sizes))
@@ -67,7 +67,7 @@ def test_radix_selection_has_the_bits_of_the_reference(ties, free, kernel_device
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("width", [128, 100])
 def test_the_norm_and_its_gradients_are_torchs(width, dtype, kernel_device):
-    from holdfast.nets.kernels import norm_backward, norm_forward
+    from holdfast.gpu.layers import norm_backward, norm_forward
 
     shapes = (37, width), (width,), (width,)
     tokens, weight, bias = (draw(*shape, seed=seed, device=kernel_device) for seed, shape in enumerate(shapes))
@@ -113,8 +113,8 @@ def test_what_is_dropped_depends_on_the_seed(kernel_device):
 
 
 def test_a_bias_and_rectifying_in_one_launch_are_torchs(kernel_device):
+    from holdfast.gpu.layers import rectify, rectify_backward
     from holdfast.nets.encoders import Rectified
-    from holdfast.nets.kernels import rectify, rectify_backward
 
     frames, bias = draw(9, 32, 13, 5, device=kernel_device), draw(32, seed=1, device=kernel_device)
     frames, bias = frames.requires_grad_(), bias.requires_grad_()
@@ -136,7 +136,7 @@ def test_a_bias_and_rectifying_in_one_launch_are_torchs(kernel_device):
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_what_a_task_sees_and_its_gradients_have_the_bits_of_the_plain_code(dtype, kernel_device):
-    from holdfast.subnets.kernels import moved, seen
+    from holdfast.gpu.masked import moved, seen
 
     frozen, free, scores, owned, chosen, gradient = (draw(3000, seed=seed, device=kernel_device) for seed in range(6))
     free, scores, occupied, mask = free.requires_grad_(), scores.requires_grad_(), owned > 0, chosen > 0.3
@@ -148,7 +148,7 @@ def test_what_a_task_sees_and_its_gradients_have_the_bits_of_the_plain_code(dtyp
 
 
 def test_the_kernel_of_adamw_clips_and_steps_as_torch_does(kernel_device):
-    from holdfast.learners.kernels import adamw
+    from holdfast.gpu.adamw import adamw
 
     parameter = torch.nn.Parameter(draw(3000, device=kernel_device))
     flat = parameter.detach().clone()
@@ -165,7 +165,7 @@ def test_the_kernel_of_adamw_clips_and_steps_as_torch_does(kernel_device):
 
 
 def test_stacks_are_those_of_the_plain_code_and_black_before_the_first_frame(kernel_device):
-    from holdfast.data.kernels import stacks
+    from holdfast.gpu.frames import stacks
 
     frames = drawn_bytes(30, 12, 8, device=kernel_device)
     timesteps = torch.cat([torch.arange(10), torch.arange(20)]).to(kernel_device)
@@ -179,7 +179,7 @@ def test_stacks_are_those_of_the_plain_code_and_black_before_the_first_frame(ker
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_a_convolution_over_blocks_is_the_convolution(dtype, kernel_device):
-    from holdfast.nets.kernels import blocks
+    from holdfast.gpu.layers import blocks
 
     frames, kernel = drawn_bytes(3, 4, 12, 16, device=kernel_device), draw(5, 4, 8, 8, device=kernel_device)
     folded = kernel.view(5, 4, 2, 4, 2, 4).permute(0, 1, 3, 5, 2, 4).reshape(5, -1, 2, 2)

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.cli import main
-from holdfast.learners import LEARNERS, Plan, configure
-from holdfast.learners.configure import BUDGETS, apply, read_plan
-from holdfast.learners.plan import completed
-from holdfast.report.groups import read
+from holdfast.benchmarks.suites import SUITES, suite
+from holdfast.cli.main import main
+from holdfast.learners.plan import Plan, completed
+from holdfast.learners.registry import LEARNERS
 from holdfast.runs.command import default_command, parse
-from holdfast.runs.grid import expand, read_grid
+from holdfast.runs.configure import BUDGETS, apply, configure, read_plan
 from holdfast.runs.settings import flattened
-from holdfast.suites import SUITES, suite
+from holdfast.study.grid import expand, read_grid
+from holdfast.study.groups import read
 
 ROOT = Path(__file__).parent.parent
 PAPER_0_1 = {  # what the budget `paper` of version 0.1 set

@@ -20,26 +20,26 @@ import pytest
 import torch
 from torch import nn
 
+from holdfast.benchmarks.atari.suite import FIVE
 from holdfast.data.locks import locked
 from holdfast.data.windows import Mixture
-from holdfast.learners import memo as memos
 from holdfast.learners.anchor import Anchor
-from holdfast.learners.content import Unknown, content
-from holdfast.learners.fit import fit
-from holdfast.learners.fitting import FitConfig
 from holdfast.learners.learner import new_net, windows_of
-from holdfast.learners.memo import Memo, key_of
-from holdfast.learners.recorder import Silent
+from holdfast.runs.cache import DiskMemo
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.memo import DiskMemo
-from holdfast.runs.recorder import FolderRecorder
+from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import run
-from holdfast.suites.atari import FIVE
-from holdfast.suites.processes import forkserver
+from holdfast.tasks.processes import forkserver
+from holdfast.training import cache as memos
+from holdfast.training.cache import Memo, key_of
+from holdfast.training.cache_key import Unknown, content
+from holdfast.training.config import FitConfig
+from holdfast.training.fit import fit
+from holdfast.training.recorder import Silent
 from tests.test_mistakes import command as mistake
 from tests.tiny import ALL, PATIENCE, QUIET, SPARSE, contents, tiny_learner, tiny_suite
 
-fitting, toy = (import_module(f"holdfast.{name}") for name in ("learners.fit", "suites.toy"))  # not the functions
+fitting, toy = (import_module(f"holdfast.{name}") for name in ("training.fit", "benchmarks.toy.suite"))
 
 
 def run_tiny(name: str, path: Path, memo: Path | None = None, **settings: Any) -> None:

@@ -13,17 +13,19 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.cli import main
+from holdfast.benchmarks.suites import SUITES, suite
+from holdfast.cli.main import main
 from holdfast.data.episodes import Dataset, Episode
+from holdfast.data.files import packed, read_bytes, read_json, unpacked, write_bytes
 from holdfast.errors import Mistake
-from holdfast.learners import LEARNERS, configure
-from holdfast.learners import learner as learner_by_name
 from holdfast.learners.learner import check_device
-from holdfast.runs.files import packed, read_bytes, read_json, unpacked, write_bytes
+from holdfast.learners.registry import LEARNERS
+from holdfast.runs.configure import configure
+from holdfast.runs.configure import learner as learner_by_name
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
-from holdfast.suites import SUITES, Suite, suite
-from holdfast.suites.interface import Continuous, Discrete, Interface
+from holdfast.tasks.interface import Continuous, Discrete, Interface
+from holdfast.tasks.task import Suite
 from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
 
 GOOD = (np.zeros((3, 2)), np.zeros(3, int), np.zeros(3))
@@ -179,7 +181,7 @@ def test_a_place_that_may_not_be_used_is_named(capsys, tmp_path, monkeypatch):
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "runs/private")
 
-    monkeypatch.setattr("holdfast.commands.RunFolder", refuse)
+    monkeypatch.setattr("holdfast.cli.commands.RunFolder", refuse)
     assert "permission denied: runs/private" in command(capsys, "show", "runs/private")
 
 
@@ -351,7 +353,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(number, tmp_path, monk
 
 CRAMPED = """
 import resource, signal, sys
-from holdfast.cli import main
+from holdfast.cli.main import main
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 main(sys.argv[1:])

@@ -12,7 +12,7 @@ from holdfast.nets.policy import Fixed, Policy
 from holdfast.nets.transformer import NetConfig
 from holdfast.nets.trunk import Trunk
 from holdfast.subnets.layout import Layout
-from holdfast.suites.interface import Continuous, Discrete, Interface
+from holdfast.tasks.interface import Continuous, Discrete, Interface
 from tests.tiny import pixel_suite, tiny_suite
 
 CONFIG = NetConfig(width=16, layers=2, heads=2, context=5, dropout=0.0)

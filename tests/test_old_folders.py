@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import holdfast
-from holdfast.cli import main
+from holdfast.cli.main import main
 from holdfast.evaluation.certificates import fingerprint
-from holdfast.learners import LEARNERS
+from holdfast.learners.registry import LEARNERS
 from holdfast.runs.folder import RunFolder
 
 OLD = Path(__file__).parent / "fixtures" / "0.1"

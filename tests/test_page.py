@@ -15,24 +15,24 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from holdfast.cli import main
+from holdfast.benchmarks.suites import SUITES
+from holdfast.cli.main import main
 from holdfast.data.normaliser import Normaliser
 from holdfast.errors import Mistake
-from holdfast.learners import configure
 from holdfast.learners.learner import new_net
 from holdfast.nets.policy import Policy
 from holdfast.nets.transformer import NetConfig
-from holdfast.report.export import export
-from holdfast.report.figures import curves, front, heat, routes
-from holdfast.report.figures.drawing import FORMATS, shown
-from holdfast.report.figures.study import Study, study
-from holdfast.report.page import compose
-from holdfast.report.page.compose import report
-from holdfast.report.page.markup import Html, element, table
-from holdfast.report.page.words import overlap, story, what_was_done
-from holdfast.report.videos import MOST, VIEWS, film
+from holdfast.runs.configure import configure
 from holdfast.runs.run import reopen, run
-from holdfast.suites import SUITES
+from holdfast.study.export import export
+from holdfast.study.figures import curves, front, heat, routes
+from holdfast.study.figures.drawing import FORMATS, shown
+from holdfast.study.figures.study import Study, study
+from holdfast.study.page import compose
+from holdfast.study.page.compose import report
+from holdfast.study.page.markup import Html, element, table
+from holdfast.study.page.words import overlap, story, what_was_done
+from holdfast.study.videos import MOST, VIEWS, film
 from tests.test_results import a_run
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 

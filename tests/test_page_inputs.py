@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli import main
+from holdfast.cli.main import main
 from holdfast.errors import Mistake
-from holdfast.report.export import export
-from holdfast.report.figures.study import study
-from holdfast.report.page.compose import report
-from holdfast.report.tables import make, records
-from holdfast.report.tables_formats import markdown
 from holdfast.runs.run import run
+from holdfast.study.export import export
+from holdfast.study.figures.study import study
+from holdfast.study.page.compose import report
+from holdfast.study.tables import make, records
+from holdfast.study.tables_formats import markdown
 from tests.test_page import Outline, first_tasks
 from tests.test_results import a_run
 from tests.tiny import QUIET, tiny_learner, tiny_suite

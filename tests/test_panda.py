@@ -16,19 +16,19 @@ import h5py
 import numpy as np
 import pytest
 
-from holdfast.cli import main
+from holdfast.benchmarks.panda.check import check, replay
+from holdfast.benchmarks.panda.demonstrations import build, keep, record
+from holdfast.benchmarks.panda.random_returns import SCORES, measure
+from holdfast.benchmarks.panda.suite import ARMS, load, make, make_shared, plain, shared, to_dataset
+from holdfast.benchmarks.supply import silent, suite
+from holdfast.cli.main import main
 from holdfast.data import minari as store
 from holdfast.data.demonstrations import Demonstrations
 from holdfast.errors import MissingData, Mistake
-from holdfast.experts.chance import SCORES, measure
-from holdfast.experts.check import check, replay
-from holdfast.experts.demonstrate import build, keep, record
-from holdfast.experts.supply import silent, suite
 from holdfast.runs.run import reopen, run
-from holdfast.suites.environments import InTurn
-from holdfast.suites.panda import ARMS, load, make, make_shared, plain, shared, to_dataset
-from holdfast.suites.processes import forkserver, processes
-from holdfast.suites.workers import Workers, _serve
+from holdfast.tasks.environments import InTurn
+from holdfast.tasks.processes import forkserver, processes
+from holdfast.tasks.workers import Workers, _serve
 from tests.tiny import PATIENCE, QUIET, contents, tiny_learner
 
 PUSH = ARMS["PandaPush"]
@@ -226,8 +226,8 @@ def test_a_build_killed_while_it_writes_leaves_the_dataset_as_it_was(push, step)
 
 
 BUILD = """
-from holdfast.cli import main
-from holdfast.experts import demonstrate
+from holdfast.cli.main import main
+from holdfast.benchmarks.panda import demonstrations as demonstrate
 
 def record_and_say(arm, transitions, report, pool, record=demonstrate.record):
     def say(*words):
@@ -289,7 +289,7 @@ def test_a_cache_of_data_that_was_changed_in_place_is_made_anew(push):
 
 
 def test_more_transitions_than_the_default_are_data_of_their_own(push, monkeypatch):
-    monkeypatch.setattr("holdfast.suites.panda.DEFAULT_SIZE", SIZE)
+    monkeypatch.setattr("holdfast.benchmarks.panda.suite.DEFAULT_SIZE", SIZE)
     keep(PUSH, SIZE, push)
     assert load(PUSH, SIZE - 50).steps < load(PUSH, SIZE).steps
     with pytest.raises(MissingData):

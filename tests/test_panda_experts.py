@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("panda_gym")
 
-from holdfast.experts.panda import Expert, Pick, Push, Reach
-from holdfast.experts.tune import Settings, open_environment, score, tune
+from holdfast.benchmarks.panda.experts import Expert, Pick, Push, Reach
+from holdfast.benchmarks.panda.tune import Settings, open_environment, score, tune
 
 FRESH = 2_000_000_000  # seeds that neither tuning nor the published scores use
 

@@ -16,11 +16,11 @@ from safetensors.torch import load_file
 
 import holdfast
 from holdfast.errors import Mistake
-from holdfast.learners.team import Team, team
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
-from holdfast.runs.recorder import FolderRecorder
+from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import run
+from holdfast.training.ranks import Team, team
 from tests.tiny import QUIET, RETAINING, contents, tiny_learner, tiny_suite
 
 LEARNERS = ["naive", "cumulative", "ewc", "si", "single", "tsn-core", "affinity-l"]

@@ -14,17 +14,18 @@ import torch
 
 pytest.importorskip("ale_py")
 
-from holdfast.data.replay import replay
-from holdfast.data.traces import load as load_recording
+from holdfast.benchmarks.atari import collect, train
+from holdfast.benchmarks.atari import expert as atari
+from holdfast.benchmarks.atari.actor import STACK, Player, Sampler, load, save
+from holdfast.benchmarks.atari.episode_returns import Tally
+from holdfast.benchmarks.atari.expert import Config, run
+from holdfast.benchmarks.atari.ppo import VECTORS, Improver, Ppo, Rollout, advantages
+from holdfast.benchmarks.atari.recording import Recorder
+from holdfast.benchmarks.atari.replay import replay
+from holdfast.benchmarks.atari.traces import load as load_recording
+from holdfast.benchmarks.atari.train import WARMUP, schedule
+from holdfast.benchmarks.atari.vectors import Workshop, horizons
 from holdfast.errors import Mistake
-from holdfast.experts import atari, collect, train
-from holdfast.experts.atari import Config, run
-from holdfast.experts.player import STACK, Player, Sampler, load, save
-from holdfast.experts.ppo import VECTORS, Improver, Ppo, Rollout, advantages
-from holdfast.experts.record import Recorder
-from holdfast.experts.tally import Tally
-from holdfast.experts.train import WARMUP, schedule
-from holdfast.experts.workshop import Workshop, horizons
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +72,7 @@ def test_horizons_are_all_different_and_spread_over_both_vectors() -> None:
 
 def test_games_are_cut_at_their_horizons_with_the_value_of_their_last_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = np.array([[12, 15], [20, 1000]])
-    monkeypatch.setattr("holdfast.experts.workshop.horizons", lambda config: limits)
+    monkeypatch.setattr("holdfast.benchmarks.atari.vectors.horizons", lambda config: limits)
     player = Player(4)
     torch.nn.init.zeros_(player.critic.weight)
     torch.nn.init.constant_(player.critic.bias, 3.0)

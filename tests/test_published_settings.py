@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.learners import LEARNERS, configure
-from holdfast.report.groups import group, read
-from holdfast.report.published import differences
-from holdfast.report.published_settings import BESIDE_SETTINGS, PUBLISHED, UNCOMPARED, published_settings
-from holdfast.report.tables import make, records
-from holdfast.report.tables_formats import markdown
-from holdfast.report.tables_lines import differing
+from holdfast.learners.registry import LEARNERS
+from holdfast.runs.configure import configure
 from holdfast.runs.settings import flattened
+from holdfast.study.groups import group, read
+from holdfast.study.published import differences
+from holdfast.study.published_settings import BESIDE_SETTINGS, PUBLISHED, UNCOMPARED, published_settings
+from holdfast.study.tables import make, records
+from holdfast.study.tables_formats import markdown
+from holdfast.study.tables_lines import differing
 from tests.test_results import SUITES, TASKS, a_run
 
 RESULTS = Path(__file__).parent.parent / "results"

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli import main
-from holdfast.evaluation.remembered import evaluate_once, key, packed, unpacked
+from holdfast.cli.main import main
+from holdfast.evaluation.cached import evaluate_once, key, packed, unpacked
 from holdfast.evaluation.rollouts import Evaluation, evaluate
-from holdfast.learners import content
 from holdfast.nets.policy import Policy
-from holdfast.runs import memo as memos
+from holdfast.runs import cache as memos
+from holdfast.runs.cache import DiskMemo
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.memo import DiskMemo
 from holdfast.runs.run import run
-from holdfast.suites.environments import Protocol
-from holdfast.suites.task import Task
+from holdfast.tasks.environments import Protocol
+from holdfast.tasks.task import Task
+from holdfast.training import cache_key as content
 from tests.tiny import QUIET, SPARSE, contents, tiny_learner, tiny_suite
 
-remembered = import_module("holdfast.evaluation.remembered")
+remembered = import_module("holdfast.evaluation.cached")
 PROTOCOL = Protocol(episodes=3)
 
 

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from holdfast.data.files import encoded, write_bytes
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.rollouts import Evaluation
-from holdfast.report.export import POINTS, RECORDS, export, losses, thin
-from holdfast.report.groups import group, read
-from holdfast.report.published import all_rows, matching, published
-from holdfast.report.results import fill, main
-from holdfast.report.summary import summarise
-from holdfast.report.tables import make, records
-from holdfast.report.tables_formats import markdown, number
-from holdfast.report.terminal import matrix_table, metrics_line
-from holdfast.runs.files import encoded, write_bytes
 from holdfast.runs.run import run
+from holdfast.study.export import POINTS, RECORDS, export, losses, thin
+from holdfast.study.groups import group, read
+from holdfast.study.published import all_rows, matching, published
+from holdfast.study.results import fill, main
+from holdfast.study.summary import summarise
+from holdfast.study.tables import make, records
+from holdfast.study.tables_formats import markdown, number
+from holdfast.study.terminal import matrix_table, metrics_line
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
 TASKS, TARGETS = ["PandaReach", "PandaPush", "PandaPickAndPlace"], [-0.00032, -0.436, -0.001]

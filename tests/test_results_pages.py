@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
+from holdfast.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = [

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 import torch
 
+from holdfast.data.directory import Directory
 from holdfast.errors import Mistake
-from holdfast.learners import learner_for
-from holdfast.learners.descent import Descent
-from holdfast.report.groups import group, read
-from holdfast.runs.directory import Directory
+from holdfast.runs.configure import learner_for
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
-from holdfast.runs.recorder import FolderRecorder
+from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import reopen, run
-from holdfast.suites.processes import forkserver
+from holdfast.study.groups import group, read
+from holdfast.tasks.processes import forkserver
+from holdfast.training.step import Descent
 from tests.tiny import ALL, QUIET, contents, tiny_learner, tiny_plan, tiny_suite
 
 OFTEN = Options(tensorboard=False, save_every=0.0)

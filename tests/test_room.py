@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from holdfast.cli import main
+from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.routing.route import Candidate, route
 from holdfast.subnets.claim import SubnetConfig, begin, check_room, free_entries, has_room, selected_counts

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import holdfast
-from holdfast.cli import main
+from holdfast.cli.main import main
 from holdfast.errors import Mistake
-from holdfast.evaluation.remembered import evaluate_once
+from holdfast.evaluation.cached import evaluate_once
 from holdfast.evaluation.rollouts import count_distinct, evaluate, evaluate_together, play, side_by_side
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
-from holdfast.suites.environments import Environments, Protocol, Step
+from holdfast.tasks.environments import Environments, Protocol, Step
 from tests.tiny import ALL, QUIET, RETAINING, SPARSE, tiny_learner, tiny_suite
 
 KEYS = (
@@ -149,7 +149,7 @@ def test_tasks_played_together_are_played_as_each_alone():
 def test_a_run_has_the_same_results_however_many_tasks_are_played_at_once(tmp_path, monkeypatch):
     found = tiny_suite()
     whole = run(found, tiny_learner("naive", found), tmp_path / "all", QUIET)
-    monkeypatch.setattr("holdfast.runs.record.TOGETHER", 2)
+    monkeypatch.setattr("holdfast.runs.results.TOGETHER", 2)
     assert run(found, tiny_learner("naive", found), tmp_path / "few", QUIET).returns == whole.returns
 
 
@@ -160,7 +160,7 @@ def test_an_interrupted_evaluation_keeps_each_task_that_it_had_played(tmp_path, 
 
     found = tiny_suite()
     whole = run(found, tiny_learner("naive", found), tmp_path / "whole", QUIET)
-    monkeypatch.setattr("holdfast.runs.record.evaluate_once", one_then_interrupted)
+    monkeypatch.setattr("holdfast.runs.results.evaluate_once", one_then_interrupted)
     for played in range(1, 7):  # 1 + 2 + 3 tasks
         with pytest.raises(KeyboardInterrupt):
             run(found, tiny_learner("naive", found), tmp_path / "part", QUIET)

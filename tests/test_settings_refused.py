@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 import holdfast
-from holdfast.cli import main
+from holdfast.benchmarks.atari.expert import Config as Training
+from holdfast.benchmarks.atari.ppo import Ppo
+from holdfast.benchmarks.atari.recording import Recorder
+from holdfast.benchmarks.panda.reach import Settings as Reaching
+from holdfast.benchmarks.panda.tune import Settings as Tuning
+from holdfast.cli.main import main
 from holdfast.data.episodes import Dataset, Episode
+from holdfast.data.validation import Range, validated
 from holdfast.errors import Mistake
-from holdfast.experts.atari import Config as Training
-from holdfast.experts.ppo import Ppo
-from holdfast.experts.reach import Settings as Reaching
-from holdfast.experts.record import Recorder
-from holdfast.experts.tune import Settings as Tuning
-from holdfast.learners import LEARNERS, configure, learner_for
-from holdfast.learners.configure import apply, read_plan
 from holdfast.learners.plan import Plan
-from holdfast.runs.engines import Resources
+from holdfast.learners.registry import LEARNERS
+from holdfast.runs.configure import apply, configure, learner_for, read_plan
 from holdfast.runs.options import Options
 from holdfast.runs.run import run
-from holdfast.suites import Suite, Task
-from holdfast.suites.interface import Discrete, Interface
-from holdfast.validation import Range, validated
+from holdfast.study.engines import Resources
+from holdfast.tasks.interface import Discrete, Interface
+from holdfast.tasks.task import Suite, Task
 from tests.tiny import QUIET, pixel_suite, tiny_learner, tiny_suite
 
 

@@ -20,18 +20,18 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.cli import main
+from holdfast.cli.main import main
 from holdfast.errors import Busy, Mistake
-from holdfast.runs import attempt as attempts
-from holdfast.runs import cluster as clusters
-from holdfast.runs import local as locals_
-from holdfast.runs import sweep as sweeps
 from holdfast.runs.command import RunCommand, default_command, parse
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.grid import Grid, Job, address, expand, read_grid
-from holdfast.runs.recorder import Screen
+from holdfast.runs.progress import Screen
 from holdfast.runs.run import run
-from holdfast.runs.sweep import Result, Sweep, complete
+from holdfast.study import local as locals_
+from holdfast.study import ray_cluster as clusters
+from holdfast.study import subprocess as attempts
+from holdfast.study import sweep as sweeps
+from holdfast.study.grid import Grid, Job, address, expand, read_grid
+from holdfast.study.sweep import Result, Sweep, complete
 from tests.test_mistakes import command as mistake
 from tests.tiny import PATIENCE, QUIET, contents, tiny_learner, tiny_suite
 
@@ -107,7 +107,7 @@ def test_every_grid_stands_for_runs_whose_commands_say_exactly_them(path):
 
 @pytest.mark.parametrize("suite", ["panda3", "atari5"])
 def test_every_published_row_has_its_run(suite):
-    rows = json.loads((Path(holdfast.__file__).parent / "report" / "published.json").read_text())[suite]
+    rows = json.loads((Path(holdfast.__file__).parent / "study" / "published.json").read_text())[suite]
     methods = [row["method"] if isinstance(row, dict) else row[0] for row in [*rows["main"], *rows["aux_runs"]]]
     methods += [row["method"] for row in rows.get("thresholds", [])]
     plans = [job.command.plan for job in all_jobs(ROOT / "grids" / f"{suite}.toml")]
@@ -274,7 +274,7 @@ def counted(file):
             os.kill(os.{victim}(), signal.SIGKILL)
     fsync(file)
 
-if "holdfast.leashed" in sys.orig_argv:
+if "holdfast.cli.subprocess" in sys.orig_argv:
     os.fsync = counted
 """
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.report.published import SWEEP, differences
-from holdfast.report.tables import Table, make, records
-from holdfast.report.tables_formats import markdown
+from holdfast.study.published import SWEEP, differences
+from holdfast.study.tables import Table, make, records
+from holdfast.study.tables_formats import markdown
 from tests.test_results import TASKS, a_run
 
 REACH, PUSH, PICK = TASKS

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from holdfast.cli import main
+from holdfast.cli.main import main
+from holdfast.data.printable import printable
 from holdfast.errors import Mistake
-from holdfast.printable import printable
-from holdfast.report import results
-from holdfast.report.export import export
-from holdfast.report.groups import group, read
-from holdfast.report.overwriting import RUN
-from holdfast.report.shapes import fits
-from holdfast.report.tables import Table, make, records
-from holdfast.report.tables_formats import FORMATS, comma_separated, markdown
-from holdfast.report.tables_lines import Line
-from holdfast.report.tables_screen import blocks, print_table
 from holdfast.runs.run import run
+from holdfast.study import results
+from holdfast.study.export import export
+from holdfast.study.groups import group, read
+from holdfast.study.overwriting import RUN
+from holdfast.study.shapes import fits
+from holdfast.study.tables import Table, make, records
+from holdfast.study.tables_formats import FORMATS, comma_separated, markdown
+from holdfast.study.tables_lines import Line
+from holdfast.study.tables_screen import blocks, print_table
 from tests.test_results import TASKS, a_run
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 

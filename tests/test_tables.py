@@ -14,19 +14,19 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from holdfast.cli import main
-from holdfast.commands import COMMANDS
+from holdfast.cli.commands import COMMANDS
+from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.evaluation.statistics import interquartile_mean
-from holdfast.report.export_rliable import rliable, scores
-from holdfast.report.groups import group, read
-from holdfast.report.published import differences, tables
-from holdfast.report.published_settings import published_settings
-from holdfast.report.results import TableCommand
-from holdfast.report.summary import summarise
-from holdfast.report.tables import KINDS, Table, make, records
-from holdfast.report.tables_formats import FORMATS, comma_separated, latex, markdown
-from holdfast.report.tables_lines import Line
+from holdfast.study.export_rliable import rliable, scores
+from holdfast.study.groups import group, read
+from holdfast.study.published import differences, tables
+from holdfast.study.published_settings import published_settings
+from holdfast.study.results import TableCommand
+from holdfast.study.summary import summarise
+from holdfast.study.tables import KINDS, Table, make, records
+from holdfast.study.tables_formats import FORMATS, comma_separated, latex, markdown
+from holdfast.study.tables_lines import Line
 from tests.test_results import GAMES, TASKS, a_run
 
 KEPT = Path(__file__).parent.parent / "results" / "panda3"
@@ -325,7 +325,7 @@ def test_the_order_of_folders_does_not_matter(tmp_path):
 
 def test_the_same_folders_give_the_same_bytes(tmp_path):
     paths = [str(path) for path in some_runs(tmp_path)]
-    code = "from holdfast.cli import main; import sys; main(sys.argv[1:])"
+    code = "from holdfast.cli.main import main; import sys; main(sys.argv[1:])"
     found = []
     for number in ("1", "2"):
         words = [sys.executable, "-c", code, "table", *paths, "--format", "csv"]
@@ -587,7 +587,7 @@ def test_an_expert_that_is_damaged_is_a_mistake(tmp_path, record):
 @pytest.mark.parametrize("command", ["table", "show"])
 def test_a_reader_who_has_seen_enough_is_no_error(command, tmp_path):
     a_run(tmp_path, "one", "naive", 0, RETURNS, plan={"config": {"fit": {"steps": 1}}})
-    code = "from holdfast.cli import main; import sys; main(sys.argv[1:])"
+    code = "from holdfast.cli.main import main; import sys; main(sys.argv[1:])"
     words = [sys.executable, "-c", code, command, str(tmp_path / "one")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writing:
         writing.stdout.close()  # before anything is written

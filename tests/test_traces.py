@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("ale_py")
 
-from holdfast.data.replay import replay
-from holdfast.data.traces import BLOCK, Origin, Recording, Trace, checksums_of, cut, emulators, load, save
+from holdfast.benchmarks.atari.collect import first_steps, play
+from holdfast.benchmarks.atari.replay import replay
+from holdfast.benchmarks.atari.traces import BLOCK, Origin, Recording, Trace, checksums_of, cut, emulators, load, save
 from holdfast.errors import Mistake
-from holdfast.experts.collect import first_steps, play
 
 ATARI5 = ("breakout", "alien", "atlantis", "boxing", "centipede")
 

@@ -12,7 +12,7 @@ from holdfast.data.randomness import derive
 from holdfast.data.windows import PADDING, Mixture, Windows, pack
 from holdfast.learners.learner import new_net, windows_of
 from holdfast.nets.transformer import NetConfig
-from holdfast.suites.interface import Continuous, Discrete, Interface
+from holdfast.tasks.interface import Continuous, Discrete, Interface
 from tests.tiny import tiny_plan, tiny_suite
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import holdfast
+from holdfast.benchmarks.toy.suite import Compass, Field, Rules
 from holdfast.errors import Mistake
-from holdfast.suites.environments import InTurn
-from holdfast.suites.processes import processes
-from holdfast.suites.toy import Compass, Field, Rules
-from holdfast.suites.workers import Workers
+from holdfast.tasks.environments import InTurn
+from holdfast.tasks.processes import processes
+from holdfast.tasks.workers import Workers
 
 RULES = Rules((0.5, 0.5), Compass(holdfast.Discrete(5, 9)), rail=False, ends=False)
 
@@ -23,8 +23,8 @@ SCRIPT = """
 import os
 import gymnasium, numpy
 import holdfast
-from holdfast.suites.processes import processes
-from holdfast.suites.workers import Workers
+from holdfast.tasks.processes import processes
+from holdfast.tasks.workers import Workers
 
 print("the script runs", flush=True)
 
@@ -168,8 +168,8 @@ def test_a_process_of_a_pool_that_dies_is_one_sentence():
 
 ALIVE = """
 import os, sys, numpy
-from holdfast.suites.toy import Compass, Field, Rules
-from holdfast.suites.workers import Workers
+from holdfast.benchmarks.toy.suite import Compass, Field, Rules
+from holdfast.tasks.workers import Workers
 from holdfast import Discrete
 workers = Workers(lambda: Field(Rules((0.5, 0.5), Compass(Discrete(5, 9)), rail=False, ends=False)), 2, processes=2)
 workers.reset([0, 1])

@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.benchmarks.suites import suite
+from holdfast.benchmarks.toy.suite import Compass, Field, Rules
 from holdfast.data.episodes import Dataset, Episode
-from holdfast.learners import LEARNERS, Learner, Plan, configure, learner_for
-from holdfast.learners.configure import apply
+from holdfast.learners.learner import Learner
+from holdfast.learners.plan import Plan
+from holdfast.learners.registry import LEARNERS
 from holdfast.learners.sparse import Sparse
+from holdfast.runs.configure import apply, configure, learner_for
 from holdfast.runs.options import Options
-from holdfast.suites import Suite, Task, suite
-from holdfast.suites.environments import InTurn, Protocol
-from holdfast.suites.interface import Discrete, Interface
-from holdfast.suites.toy import Compass, Field, Rules
+from holdfast.tasks.environments import InTurn, Protocol
+from holdfast.tasks.interface import Discrete, Interface
+from holdfast.tasks.task import Suite, Task
 
 QUIET = Options(tensorboard=False, quiet=True)
 PATIENCE = 600.0  # seconds until a test gives up that waits for something; only a defect takes so long

@@ -14,9 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rows import AS_PUBLISHED, DATA, OTHER, OURS, PUBLISHED, draw_forgetting, draw_published, plain
 
-from holdfast.report.groups import Group, Result, group, read
+from holdfast.benchmarks.atari.sources import SOURCES
 from holdfast.runs.folder import RunFolder
-from holdfast.suites.recordings import SOURCES
+from holdfast.study.groups import Group, Result, group, read
 
 PAPER = {"protocol.name": "paper", "fit.return_scale": 1556.0, "fit.whole": True, "fit.steps": 8000}
 SPARSE = {**PAPER, "subnets.outside": "private"}

@@ -14,10 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rows import DATA, OTHER, OURS, draw_episodes, games_figure, scores
 
-from holdfast.report.groups import Result, read
+from holdfast.benchmarks.atari.sources import SOURCES
+from holdfast.benchmarks.atari.suite import STARTS
 from holdfast.runs.folder import RunFolder
-from holdfast.suites.atari import STARTS
-from holdfast.suites.recordings import SOURCES
+from holdfast.study.groups import Result, read
 
 KINDS = ("own", "shared", "warm")  # a copy or network of its own, a fresh mask in a shared copy, another task's mask
 DENSE = ("naive", "cumulative", "ewc", "si")  # neither fresh nor warm: one network goes on from task to task

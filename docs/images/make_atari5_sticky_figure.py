@@ -10,7 +10,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from rows import DATA, OTHER, OURS, draw_episodes, games_figure, scores
 
-from holdfast.report.groups import group, read
+from holdfast.study.groups import group, read
 
 
 def figure(root: Path) -> Figure:

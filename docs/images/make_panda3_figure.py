@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from rows import AS_PUBLISHED, DATA, OURS, PUBLISHED, draw_forgetting, draw_published, plain
 
 from holdfast.evaluation.metrics import avg_gap
-from holdfast.report.groups import Group, group, read
-from holdfast.report.summary import summarise
+from holdfast.study.groups import Group, group, read
+from holdfast.study.summary import summarise
 
 PAPER = "treatment=paper"
 SHOWN = {  # rows from top to bottom: what they are called, and the groups in them

@@ -7,10 +7,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from holdfast.report.groups import Group
-from holdfast.report.published import all_rows, matching
-from holdfast.report.summary import summarise
-from holdfast.suites.recordings import SOURCES
+from holdfast.benchmarks.atari.sources import SOURCES
+from holdfast.study.groups import Group
+from holdfast.study.published import all_rows, matching
+from holdfast.study.summary import summarise
 
 OURS, PUBLISHED, DATA, OTHER = "#1f6f8b", "#c9772b", "#555555", "#b3363c"
 AS_PUBLISHED = "#7a4fa3"  # ours with a setting that the publication had and our default is not

@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, Any
 from holdfast.versions import VERSION
 
 if TYPE_CHECKING:
+    from holdfast.benchmarks.suites import SUITES
+    from holdfast.benchmarks.supply import suite
     from holdfast.data.episodes import Dataset, Episode
     from holdfast.errors import Mistake
     from holdfast.evaluation.matrix import Matrix
     from holdfast.evaluation.rollouts import evaluate
-    from holdfast.experts.supply import suite
-    from holdfast.learners import LEARNERS, Learner, configure, learner
+    from holdfast.learners.learner import Learner
+    from holdfast.learners.registry import LEARNERS
     from holdfast.nets.policy import Policy
+    from holdfast.runs.configure import configure, learner
     from holdfast.runs.options import Options
     from holdfast.runs.run import reopen, run
-    from holdfast.suites import SUITES, Suite, Task
-    from holdfast.suites.environments import InTurn, Protocol
-    from holdfast.suites.interface import Continuous, Discrete, Interface
+    from holdfast.tasks.environments import InTurn, Protocol
+    from holdfast.tasks.interface import Continuous, Discrete, Interface
+    from holdfast.tasks.task import Suite, Task
 
 __version__ = VERSION
 __all__ = [
@@ -50,14 +53,17 @@ MODULES = {  # imported when a name is first used, so that `import holdfast` doe
     "holdfast.errors": ("Mistake",),
     "holdfast.evaluation.matrix": ("Matrix",),
     "holdfast.evaluation.rollouts": ("evaluate",),
-    "holdfast.experts.supply": ("suite",),
-    "holdfast.learners": ("LEARNERS", "Learner", "configure", "learner"),
+    "holdfast.benchmarks.suites": ("SUITES",),
+    "holdfast.benchmarks.supply": ("suite",),
+    "holdfast.learners.learner": ("Learner",),
+    "holdfast.learners.registry": ("LEARNERS",),
     "holdfast.nets.policy": ("Policy",),
+    "holdfast.runs.configure": ("configure", "learner"),
     "holdfast.runs.options": ("Options",),
     "holdfast.runs.run": ("reopen", "run"),
-    "holdfast.suites": ("SUITES", "Suite", "Task"),
-    "holdfast.suites.environments": ("InTurn", "Protocol"),
-    "holdfast.suites.interface": ("Continuous", "Discrete", "Interface"),
+    "holdfast.tasks.environments": ("InTurn", "Protocol"),
+    "holdfast.tasks.interface": ("Continuous", "Discrete", "Interface"),
+    "holdfast.tasks.task": ("Suite", "Task"),
 }
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from holdfast.data.episodes import Dataset
 from holdfast.data.normaliser import Normaliser
-from holdfast.gpu import own_kernels
+from holdfast.gpu.capture import own_kernels
 
 Sampling = Literal["episodes", "windows"]
 Drawn = tuple[np.ndarray, np.ndarray]  # first step and length of each window
@@ -159,7 +159,7 @@ class Steps:
         if self.stack == 1:
             return self.observations[index]
         if own_kernels(index):
-            from holdfast.data.kernels import stacks
+            from holdfast.gpu.frames import stacks
 
             return stacks(self.observations, index, self.timesteps[index], self.stack)
         back = torch.arange(self.stack - 1, -1, -1, device=index.device)

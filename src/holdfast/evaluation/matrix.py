@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.conform import conform
+from holdfast.data.conform import conform
 from holdfast.errors import Mistake
 from holdfast.evaluation.metrics import (
     avg_forgetting,
@@ -20,7 +20,7 @@ from holdfast.evaluation.metrics import (
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.evaluation.statistics import Measure, interval, resample, success_rate, task_mean
 from holdfast.subnets.capacity import Capacity
-from holdfast.suites.environments import Protocol
+from holdfast.tasks.environments import Protocol
 
 Cells = list[list[Any]]  # [stage][task], None where not evaluated
 LARGEST = 1e30  # of returns: the square of a larger one overflows

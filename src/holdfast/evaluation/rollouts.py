@@ -12,8 +12,8 @@ import numpy as np
 from holdfast.data.episodes import finite
 from holdfast.errors import Mistake
 from holdfast.nets.policy import Policy
-from holdfast.suites.environments import Environments, Protocol
-from holdfast.suites.task import Task
+from holdfast.tasks.environments import Environments, Protocol
+from holdfast.tasks.task import Task
 
 Played = tuple[list[float], list[int], list[bool], list[bytes]]  # returns, lengths, successes, stories
 MARK = 8  # bytes for each step of a story: a hash of all that was observed and done until then

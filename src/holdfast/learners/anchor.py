@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from holdfast.learners.descent import Addition
+from holdfast.training.step import Addition
 
 
 class Anchor(Addition):

@@ -6,12 +6,12 @@ from typing import Annotated
 import torch
 
 from holdfast.data.randomness import numpy_stream
+from holdfast.data.validation import Range
 from holdfast.data.windows import Mixture, Windows
 from holdfast.learners.dense import DenseConfig, DenseLearner
-from holdfast.learners.fit import fit
-from holdfast.learners.recorder import Recorder
-from holdfast.suites.task import Task
-from holdfast.validation import Range
+from holdfast.tasks.task import Task
+from holdfast.training.fit import fit
+from holdfast.training.recorder import Recorder
 
 NOTHING = torch.zeros(0, 2, dtype=torch.int64)  # a row per stored trajectory: task, episode
 

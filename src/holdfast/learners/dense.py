@@ -23,10 +23,10 @@ from holdfast.learners.learner import (
     windows_of,
 )
 from holdfast.learners.plan import LearnerConfig, Plan
-from holdfast.learners.recorder import Recorder
 from holdfast.nets.policy import Policy
-from holdfast.suites.interface import Interface
-from holdfast.suites.task import Suite, Task
+from holdfast.tasks.interface import Interface
+from holdfast.tasks.task import Suite, Task
+from holdfast.training.recorder import Recorder
 
 Treatment = Literal["equal", "paper"]
 

@@ -7,15 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.data.randomness import numpy_stream
+from holdfast.data.validation import Range
 from holdfast.data.windows import Source, Windows
 from holdfast.learners.anchor import Anchor
 from holdfast.learners.dense import DenseConfig, DenseLearner
-from holdfast.learners.descent import trainable
-from holdfast.learners.fit import fit
 from holdfast.learners.learner import named, part
-from holdfast.learners.recorder import Recorder
-from holdfast.suites.task import Task
-from holdfast.validation import Range
+from holdfast.tasks.task import Task
+from holdfast.training.fit import fit
+from holdfast.training.recorder import Recorder
+from holdfast.training.step import trainable
 
 
 @dataclass(frozen=True)

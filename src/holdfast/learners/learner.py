@@ -13,11 +13,11 @@ from holdfast.data.randomness import derive
 from holdfast.data.windows import Windows
 from holdfast.errors import Mistake
 from holdfast.learners.plan import LearnerConfig, Plan
-from holdfast.learners.recorder import Recorder, Silent
 from holdfast.nets.policy import Policy
 from holdfast.nets.transformer import DecisionTransformer, NetConfig
-from holdfast.suites.interface import Interface
-from holdfast.suites.task import Suite, Task
+from holdfast.tasks.interface import Interface
+from holdfast.tasks.task import Suite, Task
+from holdfast.training.recorder import Recorder, Silent
 
 SILENT = Silent()
 Tensors = dict[str, Tensor]

@@ -8,7 +8,7 @@ import torch
 from holdfast.errors import Mistake
 from holdfast.learners.plan import LearnerConfig
 from holdfast.nets.transformer import parameter_count
-from holdfast.suites.interface import Interface
+from holdfast.tasks.interface import Interface
 
 PER_PARAMETER = 16  # bytes: its value, its gradient and the optimiser's two moments, four each
 PER_ACTIVATION = 2  # bytes, in the smallest precision

@@ -2,9 +2,9 @@
 
 from holdfast.data.windows import Windows
 from holdfast.learners.dense import DenseLearner
-from holdfast.learners.fit import fit
-from holdfast.learners.recorder import Recorder
-from holdfast.suites.task import Task
+from holdfast.tasks.task import Task
+from holdfast.training.fit import fit
+from holdfast.training.recorder import Recorder
 
 
 class Naive(DenseLearner):

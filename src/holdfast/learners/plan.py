@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from tyro.conf import arg
 
+from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
-from holdfast.learners.fitting import FitConfig
 from holdfast.nets.transformer import NetConfig
-from holdfast.suites.environments import Protocol
-from holdfast.suites.task import Transitions
-from holdfast.validation import Range, validate
+from holdfast.tasks.environments import Protocol
+from holdfast.tasks.task import Transitions
+from holdfast.training.config import FitConfig
 
 LATER = {  # settings that older records lack
     "config": {"fit": {"whole": True}, "subnets": {"tasks": None}},

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.data.validation import shown
 from holdfast.errors import Mistake
 from holdfast.learners.cumulative import Cumulative, CumulativeConfig
 from holdfast.learners.dense import DenseConfig
 from holdfast.learners.ewc import Ewc, EwcConfig
-from holdfast.learners.fitting import FitConfig
 from holdfast.learners.learner import Learner
 from holdfast.learners.naive import Naive
 from holdfast.learners.plan import LearnerConfig
@@ -17,7 +17,7 @@ from holdfast.learners.sparse import Sparse, SparseConfig
 from holdfast.nets.transformer import NetConfig
 from holdfast.routing.affinities import ActionAffinity, HybridAffinity, LatentAffinity, ReplayAffinity
 from holdfast.subnets.claim import SubnetConfig
-from holdfast.validation import shown
+from holdfast.training.config import FitConfig
 
 NET, FIT, SUBNETS = NetConfig(), FitConfig(), SubnetConfig()
 

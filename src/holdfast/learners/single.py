@@ -3,7 +3,6 @@
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
 from holdfast.learners.dense import DenseConfig, treat
-from holdfast.learners.fit import fit
 from holdfast.learners.learner import (
     Learner,
     Snapshot,
@@ -16,10 +15,11 @@ from holdfast.learners.learner import (
     windows_of,
 )
 from holdfast.learners.plan import Plan
-from holdfast.learners.recorder import Recorder
 from holdfast.nets.policy import Policy
 from holdfast.nets.transformer import DecisionTransformer
-from holdfast.suites.task import Suite, Task
+from holdfast.tasks.task import Suite, Task
+from holdfast.training.fit import fit
+from holdfast.training.recorder import Recorder
 
 
 class Single(Learner):

@@ -6,15 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from holdfast.conform import conform
+from holdfast.data.conform import conform
 from holdfast.data.frames import stacked
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive, numpy_stream, torch_stream
 from holdfast.data.windows import Windows
-from holdfast.learners.fit import fit
 from holdfast.learners.learner import Learner, Snapshot, Tensors, named, new_net, part, windows_of
 from holdfast.learners.plan import LearnerConfig, Plan
-from holdfast.learners.recorder import Recorder
 from holdfast.nets.policy import Policy
 from holdfast.nets.transformer import DecisionTransformer
 from holdfast.routing.affinities import (
@@ -30,7 +28,9 @@ from holdfast.subnets.capacity import capacity
 from holdfast.subnets.claim import SubnetConfig, begin, check_room, claim, has_room
 from holdfast.subnets.copies import Copy, Subnetwork, effective, from_bits, to_bits
 from holdfast.subnets.layout import Layout
-from holdfast.suites.task import Suite, Task
+from holdfast.tasks.task import Suite, Task
+from holdfast.training.fit import fit
+from holdfast.training.recorder import Recorder
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.gpu import own_kernels, precision_of_products
+from holdfast.gpu.capture import own_kernels, precision_of_products
 from holdfast.nets.norm import Norm
 
 BLOCK = 4  # pixels; the first convolution's stride
@@ -51,7 +51,7 @@ class PixelEncoder(nn.Module):
 
     def _in_blocks(self, frames: Tensor) -> Tensor:
         """The same convolutions: the first one, 8 wide in strides of 4, is 2 wide over blocks of 4 x 4 pixels."""
-        from holdfast.nets.kernels import blocks
+        from holdfast.gpu.layers import blocks
 
         first, second, third = (layer for layer in self.convolutions if isinstance(layer, nn.Conv2d))
         seen = blocks(frames, BLOCK, precision_of_products(frames.device))  # (N, 21, 21, 4 * 16)
@@ -88,7 +88,7 @@ class Rectified(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, frames: Tensor, bias: Tensor) -> Tensor:
-        from holdfast.nets.kernels import rectify
+        from holdfast.gpu.layers import rectify
 
         out = rectify(frames.permute(0, 2, 3, 1).contiguous(), bias)
         ctx.save_for_backward(out)
@@ -97,7 +97,7 @@ class Rectified(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        from holdfast.nets.kernels import rectify_backward
+        from holdfast.gpu.layers import rectify_backward
 
         (out,) = ctx.saved_tensors
         moved, of_bias = rectify_backward(gradient.permute(0, 2, 3, 1).contiguous(), out, ctx.dtype)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from holdfast.data.windows import Batch
 from holdfast.nets.timesteps import looked_up
-from holdfast.suites.interface import Actions, Continuous, Discrete
+from holdfast.tasks.interface import Actions, Continuous, Discrete
 
 
 class Head(nn.Module, ABC):

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.gpu import own_kernels, precision_of_products
+from holdfast.gpu.capture import own_kernels, precision_of_products
 
 EPSILON = 1e-5
 SEEDS = 2**31
@@ -51,7 +51,7 @@ class OneLaunch(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tokens: Tensor, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> Tensor:
-        from holdfast.nets.kernels import norm_forward
+        from holdfast.gpu.layers import norm_forward
 
         tokens, out, *moments = norm_forward(tokens.contiguous(), weight, bias, EPSILON, dtype)
         ctx.save_for_backward(tokens, weight, *moments)
@@ -59,7 +59,7 @@ class OneLaunch(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        from holdfast.nets.kernels import norm_backward
+        from holdfast.gpu.layers import norm_backward
 
         return *norm_backward(gradient.contiguous(), *ctx.saved_tensors)[:3], None
 
@@ -78,7 +78,7 @@ class Joined(torch.autograd.Function):
         bias: Tensor,
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        from holdfast.nets.kernels import norm_forward
+        from holdfast.gpu.layers import norm_forward
 
         ctx.share, joining = share, (branch.contiguous(), seed, share)
         joined, out, *moments = norm_forward(tokens.contiguous(), weight, bias, EPSILON, dtype, joining)
@@ -89,7 +89,7 @@ class Joined(torch.autograd.Function):
     def backward(
         ctx: Any, through: Tensor, gradient: Tensor
     ) -> tuple[Tensor, Tensor, None, None, Tensor, Tensor, None]:
-        from holdfast.nets.kernels import norm_backward
+        from holdfast.gpu.layers import norm_backward
 
         seed, tokens, weight, means, scales = ctx.saved_tensors
         joining = (through.contiguous(), seed, ctx.share)

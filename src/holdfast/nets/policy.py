@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from holdfast.data.normaliser import Normaliser
+from holdfast.data.validation import Range, shown, validated
 from holdfast.errors import Mistake
-from holdfast.gpu import captured
+from holdfast.gpu.capture import captured
 from holdfast.nets.transformer import DecisionTransformer
-from holdfast.suites.interface import Interface
-from holdfast.validation import Range, shown, validated
+from holdfast.tasks.interface import Interface
 
 LARGEST = 1e12  # of what the network is given, scaled: its squares, and their sums, stay finite in float32
 

@@ -6,14 +6,14 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
+from holdfast.data.validation import Range, validate
 from holdfast.data.windows import Batch
 from holdfast.errors import Mistake
 from holdfast.nets.encoders import encoder
 from holdfast.nets.heads import head
 from holdfast.nets.timesteps import Timesteps, timestep_code
 from holdfast.nets.trunk import Trunk, allowed_within
-from holdfast.suites.interface import Interface
-from holdfast.validation import Range, validate
+from holdfast.tasks.interface import Interface
 
 
 @dataclass(frozen=True)

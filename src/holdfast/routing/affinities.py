@@ -14,10 +14,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import numpy_stream
+from holdfast.data.validation import Range, validate
 from holdfast.data.windows import Windows
 from holdfast.nets.transformer import DecisionTransformer
 from holdfast.routing.route import Candidate
-from holdfast.validation import Range, validate
 
 SMALLEST_VARIANCE = 1e-6
 AT_ONCE = 8  # learned tasks in one pass

@@ -9,17 +9,17 @@ from typing import Annotated, Any
 
 import tyro
 
+from holdfast.data.files import read_json
+from holdfast.data.validation import check_paths
 from holdfast.errors import Mistake
-from holdfast.learners import Plan, configure, learner_for, suite_for
-from holdfast.learners.configure import apply, read_plan
-from holdfast.learners.team import joined
-from holdfast.runs.files import read_json
+from holdfast.learners.plan import Plan
+from holdfast.runs.configure import apply, configure, learner_for, read_plan, suite_for
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Flag, Options
-from holdfast.runs.recorder import Screen
+from holdfast.runs.progress import Screen
 from holdfast.runs.run import run
 from holdfast.runs.settings import flattened
-from holdfast.validation import check_paths
+from holdfast.training.ranks import joined
 
 FLAGS = (tyro.conf.AvoidSubcommands, tyro.conf.DisallowNone)
 

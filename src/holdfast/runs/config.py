@@ -5,11 +5,11 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
 
-from holdfast.conform import Conform, conform
+from holdfast.data.conform import Conform, conform
+from holdfast.data.files import damaged
 from holdfast.errors import Mistake
 from holdfast.learners.plan import MOST_THREADS, LearnerConfig, Plan, completed
 from holdfast.learners.registry import LEARNERS
-from holdfast.runs.files import damaged
 
 NEEDED = {"config", "suite", "learner", "seed", "order"}  # of a plan, whatever is done with the run
 LOOSELY = Conform(partial=True)

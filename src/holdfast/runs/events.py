@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.conform import conform
+from holdfast.data.conform import conform
 from holdfast.errors import Mistake
 
 Event = dict[str, Any]

@@ -12,22 +12,22 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from holdfast.conform import conform
+from holdfast.data.conform import conform
+from holdfast.data.directory import Directory
 from holdfast.data.episodes import Dataset
+from holdfast.data.files import TENSORS, damaged, make_folder, packed, sealed, unpacked, unsealed
 from holdfast.errors import Busy, Mistake
 from holdfast.evaluation.certificates import Certificate, checked
 from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
 from holdfast.learners.plan import Plan, completed
-from holdfast.learners.team import team
 from holdfast.runs.config import checked_config
-from holdfast.runs.directory import Directory
 from holdfast.runs.events import parsed, without_undone
-from holdfast.runs.files import TENSORS, damaged, make_folder, packed, sealed, unpacked, unsealed
 from holdfast.runs.index import MEMORY, File, Index, Stage
 from holdfast.runs.routes import check_routes
 from holdfast.runs.settings import first_difference
 from holdfast.runs.surroundings import surroundings
+from holdfast.training.ranks import team
 
 CONFIG, EVENTS, INDEX = "config.json", "events.jsonl", "weights/index.json"
 

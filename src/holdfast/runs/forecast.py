@@ -9,17 +9,19 @@ from statistics import median
 import numpy as np
 import torch
 
+from holdfast.benchmarks.suites import suite
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.errors import MissingData
-from holdfast.learners import Plan, learner_for
 from holdfast.learners.learner import check_device
-from holdfast.learners.recorder import Silent
+from holdfast.learners.plan import Plan
 from holdfast.runs.command import RunCommand
+from holdfast.runs.configure import learner_for
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import threads
 from holdfast.runs.state import State, state_of
-from holdfast.suites import Suite, Task, suite
-from holdfast.suites.interface import Discrete, Interface
+from holdfast.tasks.interface import Discrete, Interface
+from holdfast.tasks.task import Suite, Task
+from holdfast.training.recorder import Silent
 
 STEPS = 50  # training steps that are timed
 ENOUGH = 5.0  # seconds after which fewer will do

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from holdfast.conform import conform
+from holdfast.data.conform import conform
 from holdfast.errors import Mistake
 
 MEMORY = "state/memory"  # what only learning on needs

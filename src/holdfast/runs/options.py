@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from holdfast.validation import Range, validate
+from holdfast.data.validation import Range, validate
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]  # --quiet alone, without --no-quiet
 

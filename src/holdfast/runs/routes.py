@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.conform import Conform
+from holdfast.data.conform import Conform
 from holdfast.errors import Mistake
 
 

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import torch
 
+from holdfast.data.validation import shown
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
-from holdfast.learners.configure import learner_for, read_plan, suite_for
 from holdfast.learners.learner import Learner
-from holdfast.learners.memo import NoMemo
-from holdfast.learners.team import team
+from holdfast.runs.cache import DiskMemo
+from holdfast.runs.configure import learner_for, read_plan, suite_for
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.memo import DiskMemo
 from holdfast.runs.options import Options
-from holdfast.runs.record import Record, empty_matrix
-from holdfast.runs.recorder import Board, FolderRecorder, Screen
+from holdfast.runs.progress import Board, FolderRecorder, Screen
 from holdfast.runs.restore import restore
+from holdfast.runs.results import Record, empty_matrix
 from holdfast.runs.signals import Interruption
-from holdfast.suites.task import Suite, check_suite
-from holdfast.validation import shown
+from holdfast.tasks.task import Suite, check_suite
+from holdfast.training.cache import NoMemo
+from holdfast.training.ranks import team
 
 DEFAULT = Options()
 

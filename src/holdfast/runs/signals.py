@@ -5,7 +5,7 @@ import threading
 from typing import Any, NoReturn, Self
 
 from holdfast.errors import Interrupted
-from holdfast.learners.team import team
+from holdfast.training.ranks import team
 
 USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}  # whoever set others wants others
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from holdfast.learners.team import team
+from holdfast.training.ranks import team
 from holdfast.versions import versions
 
 

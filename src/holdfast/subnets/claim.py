@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from holdfast.data.normaliser import Normaliser
+from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
 from holdfast.nets.transformer import DecisionTransformer
 from holdfast.subnets.copies import Copy, Outside, Subnetwork
@@ -17,7 +18,6 @@ from holdfast.subnets.layout import Layout
 from holdfast.subnets.masked import Masked
 from holdfast.subnets.quantise import quantise
 from holdfast.subnets.selection import entries
-from holdfast.validation import Range, validate
 
 FEW = 3  # tensors that a sentence names
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from holdfast.data.windows import Batch
-from holdfast.gpu import own_kernels, precision_of_products
+from holdfast.gpu.capture import own_kernels, precision_of_products
 from holdfast.nets.transformer import DecisionTransformer
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.selection import Selector
@@ -34,14 +34,14 @@ class OneLaunch(torch.autograd.Function):
     def forward(
         ctx: Any, free: Tensor, scores: Tensor, frozen: Tensor, occupied: Tensor, mask: Tensor, dtype: torch.dtype
     ) -> Tensor:
-        from holdfast.subnets.kernels import seen
+        from holdfast.gpu.masked import seen
 
         ctx.save_for_backward(frozen, occupied, free, scores, mask)
         return seen(frozen, occupied, free, mask, dtype)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
-        from holdfast.subnets.kernels import moved
+        from holdfast.gpu.masked import moved
 
         return *moved(gradient, *ctx.saved_tensors), None, None, None, None
 

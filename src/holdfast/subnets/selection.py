@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast.gpu import own_kernels
+from holdfast.gpu.capture import own_kernels
 
 if TYPE_CHECKING:
-    from holdfast.subnets.radix import Radix
+    from holdfast.gpu.radix import Radix
 
 
 def entries(ratio: float | Fraction, feasible: int) -> int:
@@ -52,7 +52,7 @@ class Selector:
 
     def _radix(self, device: torch.device) -> "Radix":
         if self.radix is None:
-            from holdfast.subnets.radix import Radix
+            from holdfast.gpu.radix import Radix
 
             self.radix = Radix(self.sizes, self.counts, device)
         return self.radix

@@ -1,0 +1,236 @@
+"""How fast the pieces are on this machine: ratios taken in one run, both sides timed in turn, and floors."""
+
+import argparse
+import json
+import platform
+import resource
+import time
+from collections.abc import Callable, Generator
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from bench.shapes import ATARI, PANDA, Shape
+from holdfast.evaluation.rollouts import Played, side_by_side
+from holdfast.nets.policy import Policy
+from holdfast.subnets.masked import Masked
+from holdfast.tasks.environments import Environments, Protocol
+from holdfast.training.captured import Captured
+from holdfast.training.config import FitConfig
+from holdfast.training.fit import OneByOne, stride_of
+from holdfast.training.step import Descent
+
+STRETCH = {"cuda": FitConfig().log_every, "cpu": 5}  # steps that are timed together: the loss is read back once
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement, what it is held against, and the least it could take."""
+
+    what: str
+    ms: float
+    against: str = ""
+    against_ms: float = 0.0
+    per: float = 1.0  # how many of ours make one of the others
+    floor_ms: float = 0.0
+    floor: str = ""  # what the floor counts
+
+    @property
+    def ratio(self) -> float:
+        """Ours over the other's."""
+        return self.ms / self.against_ms / self.per if self.against_ms else 0.0
+
+
+class Machine:
+    """What this machine can do at most, as measured here."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        dtype = torch.bfloat16 if device == "cuda" else torch.float32
+        size = 8192 if device == "cuda" else 1024
+        a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+        self.flops = 2 * size**3 / (clock(lambda: a @ b, device) * 1e-3)
+        block = torch.zeros(2**28 if device == "cuda" else 2**24, device=device)
+        self.bytes = 2 * block.nbytes / (clock(block.clone, device) * 1e-3)
+
+    def ms(self, flops: float, moved: float) -> float:
+        """The time that so many operations and bytes take at least."""
+        return 1e3 * max(flops / self.flops, moved / self.bytes)
+
+
+def clock(work: Callable[[], Any], device: str, rounds: int = 7) -> float:
+    """Median milliseconds."""
+    return in_turn([work], device, rounds)[0]
+
+
+def in_turn(works: list[Callable[[], Any]], device: str, rounds: int) -> list[float]:
+    """Median milliseconds of several things, timed alternately so that all meet the same machine."""
+    times: list[list[float]] = [[] for _ in works]
+    for number in range(rounds + 2):
+        for work, found in zip(works, times, strict=True):
+            if device == "cuda":
+                torch.cuda.synchronize()
+            began = time.perf_counter()
+            work()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            if number >= 2:  # the first two warm up
+                found.append(1e3 * (time.perf_counter() - began))
+    return [median(found) for found in times]
+
+
+def stepping(shape: Shape, device: str, masked: bool, packed: bool = True, captured: bool = True) -> Callable[[], None]:
+    """Some steps of training."""
+    config = FitConfig(steps=10**9, batch=shape.batch, captured=captured, clip=0.25)
+    model = shape.masked() if masked else shape.dense()
+    descent = Descent(model.to(device).train(), config, None)
+    stride = stride_of(descent, shape.windows(device, packed), seed=0)
+    assert isinstance(stride, Captured if captured and device == "cuda" else OneByOne)
+    done = 0
+
+    def stretch() -> None:
+        nonlocal done
+        float(stride.advance(range(done, done + STRETCH[device])).mean())
+        done += STRETCH[device]
+
+    return stretch
+
+
+def steps(shape: Shape, machine: Machine, rounds: int) -> list[Row]:
+    """Training."""
+    device = machine.device
+    works = [stepping(shape, device, True), stepping(shape, device, False), stepping(shape, device, True, packed=False)]
+    if device == "cuda":
+        works.append(stepping(shape, device, True, captured=False))
+    ours, dense, padded, *plain = (ms / STRETCH[device] for ms in in_turn(works, device, rounds))
+    flops, moved = shape.cost(device)
+    floor = f"{flops / 1e9:.1f} GFLOP, {moved / 1e6:.0f} MB"
+    rows = [
+        Row(f"{shape.name} masked step", ours, "dense step", dense, 1, machine.ms(flops, moved), floor),
+        Row(f"{shape.name} packed masked step", ours, "padded", padded),
+    ]
+    return rows + [Row(f"{shape.name} captured masked step", ours, "one by one", one) for one in plain]
+
+
+def selection(shape: Shape, machine: Machine, rounds: int) -> Row:
+    """The masks of all tensors, against one torch.topk each."""
+    model = shape.masked().to(machine.device)
+    assert isinstance(model, Masked)
+    pieces, counts = model.scores.detach().abs().split(model.layout.sizes), model.selector.counts
+
+    def reference() -> None:
+        for values, k in zip(pieces, counts, strict=True):
+            values.topk(k)
+
+    ours, other = in_turn([model.mask, reference], machine.device, rounds)
+    moved = 6 * model.layout.total  # scores and what is feasible in, the mask out
+    return Row(f"{shape.name} selection", ours, "torch.topk", other, 1, machine.ms(0, moved), f"{moved / 1e6:.1f} MB")
+
+
+def acting(shape: Shape, machine: Machine, rounds: int) -> Row:
+    """Actions for twenty episodes at once, against one."""
+
+    def twenty_steps(count: int) -> Callable[[], None]:
+        policy, observations = shape.policy(machine.device), shape.observations(count)
+
+        def act() -> None:
+            policy.reset(count)
+            for _ in range(20):
+                policy.act(observations)
+
+        return act
+
+    many, one = (ms / 20 for ms in in_turn([twenty_steps(20), twenty_steps(1)], machine.device, rounds))
+    return Row(f"{shape.name} action, 20 episodes", many, "1 episode", one, 20)
+
+
+def routing(shape: Shape, machine: Machine, rounds: int) -> Row:
+    """The distances to eight learned tasks, against one."""
+    eight, one = in_turn([shape.routing(8, machine.device), shape.routing(1, machine.device)], machine.device, rounds)
+    return Row(f"{shape.name} routing, 8 candidates", eight, "1 candidate", one, 8)
+
+
+def playing(shape: Shape, machine: Machine) -> Row | None:
+    """Steps of an evaluation, as many as an episode has, against the same steps of the simulators alone."""
+    if find_spec(shape.simulator) is None:
+        return None
+    task, lanes, groups = shape.task(), 20, 2 if machine.device == "cuda" else 1
+    share = Protocol(shape.protocol, episodes=lanes // groups, lanes=lanes // groups)
+    tables = [(shape.policy(machine.device, task.interface), task.environments(share)) for _ in range(groups)]
+    idle = task.interface.actions.own(shape.actions(lanes // groups))
+
+    def some(policy: Policy, environments: Environments, acts: bool) -> Generator[None, None, Played]:
+        observations = environments.reset(share.seeds)
+        policy.reset(share.episodes)
+        yield
+        rewards = np.zeros(share.episodes)
+        for _ in range(shape.game):
+            environments.begin(policy.act(observations, rewards) if acts else idle)
+            yield
+            step = environments.finish()
+            observations, rewards = step.observations, step.rewards
+        return [], [], [], []
+
+    def per_step(acts: bool) -> float:
+        plays = [some(policy, environments, acts) for policy, environments in tables]
+        for play in plays:
+            next(play)  # up to the reset
+        began = time.perf_counter()
+        list(side_by_side(plays))
+        return 1e3 * (time.perf_counter() - began) / shape.game
+
+    pairs = [(per_step(True), per_step(False)) for _ in range(7)][2:]  # the first two warm up
+    for _, environments in tables:
+        environments.close()
+    ours, alone = (median(column) for column in zip(*pairs, strict=True))
+    return Row(f"{shape.name} evaluation, step of 20 lanes", ours, "simulators alone", alone)
+
+
+def measure(device: str, rounds: int) -> tuple[list[Row], dict[str, float]]:
+    """All rows, and what the machine can do."""
+    machine, rows = Machine(device), []
+    for shape in (PANDA, ATARI) if device == "cuda" else (PANDA,):
+        rows += [*steps(shape, machine, rounds), selection(shape, machine, rounds)]
+        rows += [acting(shape, machine, rounds), routing(shape, machine, rounds)]
+        rows += [row for row in [playing(shape, machine)] if row]
+    gpu = torch.cuda.max_memory_allocated() if device == "cuda" else 0
+    memory = {"peak_gpu_bytes": gpu, "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    return rows, {"flops_per_s": machine.flops, "bytes_per_s": machine.bytes, **memory}
+
+
+def main() -> None:
+    """Prints the table, and writes it as JSON where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    rows, limits = measure(device, arguments.rounds)
+    name = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} threads"
+    table = Table("what", "ms", "against", "ms", "ratio", "floor ms", "floor counts", title=f"{device}, {name}")
+    for row in rows:
+        floor = f"{row.floor_ms:.3f}" if row.floor else ""
+        numbers = (f"{row.ms:.3f}", row.against, f"{row.against_ms:.3f}", f"{row.ratio:.3f}")
+        table.add_row(row.what, *numbers, floor, row.floor)
+    Console().print(table)
+    Console().print(
+        f"peak memory {limits['peak_bytes'] / 1e9:.2f} GB, on the GPU {limits['peak_gpu_bytes'] / 1e9:.2f} GB"
+    )
+    if arguments.json:
+        machine = {"device": device, "name": name, "python": platform.python_version(), "torch": torch.__version__}
+        found = [{**asdict(row), "ratio": row.ratio} for row in rows]
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        command = f"python -m bench.bench --rounds {arguments.rounds}"
+        record = {"command": command, "machine": machine, "limits": limits, "rows": found}
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Whether the fast way learns what the plain way learns: the loss by step, several seeds each way.
+
+python -m bench.curves --json curves.json
+"""
+
+import argparse
+import json
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.benchmarks.suites import suite
+from holdfast.runs.configure import learner
+from holdfast.tasks.task import Suite
+from holdfast.training.recorder import Silent
+
+PLAIN = {"fit.captured": False, "fit.precision": "float32", "fit.packed": False}
+WAYS: dict[str, dict[str, Any]] = {"fast": {}, "plain": PLAIN}
+LEARNER = "tsn-core"
+
+
+class Losses(Silent):
+    """Keeps the losses of a fit."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[int, float]] = []  # step, mean loss since the one before
+
+    def event(self, kind: str, **data: Any) -> None:
+        if kind == "train":
+            self.kept.append((data["step"], data["loss"]))
+
+
+def curve(stream: Suite, way: str, seed: int, steps: int) -> list[tuple[int, float]]:
+    """The losses of learning a suite's last task first, in one of the ways."""
+    recorder, task = Losses(), stream.tasks[-1]
+    alone = stream.ordered([task.name])
+    agent = learner(LEARNER, alone, seed=seed, budget="quick", settings={"fit.steps": steps, **WAYS[way]})
+    agent.learn(alone.tasks[0], recorder)
+    return recorder.kept
+
+
+def measure(streams: Sequence[Suite], seeds: int, steps: int) -> list[dict[str, Any]]:
+    """A row per suite, way and seed."""
+    return [
+        {"suite": stream.name, "task": stream.tasks[-1].name, "way": way, "seed": seed, "losses": found}
+        for stream in streams
+        for seed in range(seeds)
+        for way in WAYS
+        for found in [curve(stream, way, seed, steps)]
+    ]
+
+
+def shown(rows: Sequence[dict[str, Any]], stretches: int = 5) -> Table:
+    """Mean and range over seeds, for some stretches of the curves."""
+    table = Table("suite", "up to step", *(f"{way}: mean (range) over seeds" for way in WAYS))
+    for name in dict.fromkeys(row["suite"] for row in rows):
+        mine = [row for row in rows if row["suite"] == name]
+        cuts = [np.array_split(np.array(row["losses"]), stretches) for row in mine]
+        for number in range(stretches):
+            columns = []
+            for way in WAYS:
+                means = [cut[number][:, 1].mean() for row, cut in zip(mine, cuts, strict=True) if row["way"] == way]
+                columns.append(f"{np.mean(means):.5f} ({min(means):.5f} to {max(means):.5f})")
+            table.add_row(name, f"{cuts[0][number][-1, 0]:.0f}", *columns)
+    return table
+
+
+def main() -> None:
+    """Prints the table, and writes all curves as JSON where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    rows = measure([suite("toy"), suite("panda3", transitions=10_000)], arguments.seeds, arguments.steps)
+    Console().print(shown(rows))
+    if arguments.json:
+        device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
+        command = f"python -m bench.curves --seeds {arguments.seeds} --steps {arguments.steps}"
+        record = {"command": command, "device": device, "torch": torch.__version__, "rows": rows}
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""What a hundred tasks in one agent cost: time, memory and disk against the number of tasks."""
+
+import argparse
+import json
+import resource
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.benchmarks.toy.suite import Compass, Rules, task, toy
+from holdfast.runs.configure import learner
+from holdfast.runs.folder import RunFolder
+from holdfast.tasks.interface import Discrete
+from holdfast.tasks.task import Suite
+
+SETTINGS = {"fit.steps": 60, "routing.threshold": 100.0, "routing.max_copies": 4, "transitions": 500}
+
+
+def many(count: int) -> Suite:
+    """A suite of as many corners as asked for."""
+    rng = np.random.default_rng(0)
+    goals = [tuple(float(x) for x in goal) for goal in rng.uniform(-0.8, 0.8, (count, 2))]
+    moves = Compass(Discrete(5, 9))
+    tasks = tuple(task(f"Corner-{i}", Rules(goal, moves, False, False), 20.0, 500) for i, goal in enumerate(goals))
+    return replace(toy(500), name="toy", tasks=tasks)
+
+
+def measure(count: int) -> list[dict[str, Any]]:
+    """A row per task: seconds of routing, of training, of writing; bytes kept in memory by the process and on disk."""
+    suite = many(count)
+    agent = learner("affinity-h", suite, settings={**SETTINGS}, device="cpu")
+    rows = []
+    with tempfile.TemporaryDirectory() as place, RunFolder(Path(place) / "run", agent.plan) as folder:
+        for number, new in enumerate(suite.tasks, start=1):
+            new.dataset  # noqa: B018  recorded before the clock runs
+            began = time.perf_counter()
+            agent.route(new)
+            routed = time.perf_counter()
+            agent.learn(new)
+            learned = time.perf_counter()
+            folder.commit(agent.snapshot(), newest_only=True)
+            written = time.perf_counter()
+            route, learn, write = routed - began, learned - routed, written - learned
+            rows.append(
+                {
+                    "tasks": number,
+                    "copies": agent.copies,
+                    "route_s": route,
+                    "train_s": learn - route,  # learning routes once more
+                    "write_s": write,
+                    "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+                    "disk_bytes": sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file()),
+                }
+            )
+    return rows
+
+
+def main() -> None:
+    """Prints the table, and writes all rows as JSON where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tasks", type=int, default=100)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    rows = measure(arguments.tasks)
+    table = Table("tasks", "copies", "route ms", "train ms", "write ms", "memory MB", "disk MB", title="one agent, toy")
+    for row in rows:
+        if row["tasks"] in {2, 5, 10, 20, 50, arguments.tasks}:
+            times = (f"{1e3 * row[name]:.0f}" for name in ("route_s", "train_s", "write_s"))
+            sizes = (f"{row[name] / 1e6:.1f}" for name in ("memory_bytes", "disk_bytes"))
+            table.add_row(str(row["tasks"]), str(row["copies"]), *times, *sizes)
+    Console().print(table)
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""What lists of actions earn in Atari-5 where starts or actions are left to chance: recorded ones, and random ones.
+
+python -m holdfast.benchmarks.atari.action_lists --protocol sticky --out results/atari5/blind-sticky.json
+"""
+
+import json
+import os
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import tyro
+
+from holdfast.benchmarks.atari.sources import SOURCES
+from holdfast.benchmarks.atari.suite import Game, games
+from holdfast.errors import Mistake
+from holdfast.tasks.environments import Protocol
+
+
+@dataclass(frozen=True)
+class Config:
+    """From which starts, and where to."""
+
+    out: Path
+    """JSON file to write every episode's return to, by game."""
+    protocol: Literal["paper", "noop", "sticky"] = "sticky"
+    """Name of the protocol: how games start, and whether actions stick."""
+    data: Literal["expert-10", "expert-100"] = "expert-100"
+    """Recording to take actions from; each seed gets its next episode."""
+    episodes: int = 20
+    """Number of episodes of each kind and game, from the first seed of an evaluation on."""
+
+
+def recorded(game: Game, count: int) -> np.ndarray:
+    """The player's actions (count, steps) of a game's first episodes, over and over, with no-ops when they are over."""
+    traces = islice(cycle(SOURCES[game.data].recording(game.rom).traces), count)
+    lists = [trace.actions[trace.noops :] for trace in traces]
+    longest = max(map(len, lists))
+    return np.stack([np.pad(actions, (0, longest - len(actions))) for actions in lists])
+
+
+def random(game: Game, count: int) -> np.ndarray:
+    """As many actions (count, steps) as a game may last, drawn evenly."""
+    return np.random.default_rng(0).integers(game.actions, size=(count, game.horizon))
+
+
+def returns(game: Game, protocol: Protocol, lists: np.ndarray) -> list[float]:
+    """What each list earns from its seed, whatever the game shows."""
+    arcade = game.environments(protocol)
+    earned: list[float] = []
+    for seeds in protocol.rounds:
+        arcade.reset(seeds)
+        total = np.zeros(len(seeds))
+        for actions in lists[len(earned) : len(earned) + len(seeds)].T:
+            total += arcade.step(actions).rewards
+            if arcade.ended.all():
+                break
+        earned += total.tolist()
+    arcade.close()
+    return earned
+
+
+def main() -> None:
+    """Plays and writes; a user's mistake is one sentence and exit code 2."""
+    try:
+        play(tyro.cli(Config, description=__doc__))
+    except Mistake as mistake:
+        sys.stderr.write(f"holdfast: {mistake}\n")
+        raise SystemExit(2) from None
+
+
+def play(config: Config) -> None:
+    """Plays all lists and writes what they earn."""
+    protocol = Protocol(config.protocol, config.episodes)
+    with suppress(OSError):
+        config.out.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(config.out.parent, os.W_OK) or config.out.is_dir():  # said before all the playing
+        raise Mistake(f"{config.out} cannot be written: give the name of a file in a folder that can")
+    found: dict[str, dict[str, list[float]]] = {"recorded": {}, "random": {}}
+    for task, game in games(config.data, None).items():
+        for kind, lists in (("recorded", recorded), ("random", random)):
+            found[kind][task] = returns(game, protocol, lists(game, config.episodes))
+            sys.stderr.write(f"{task:<12}{kind:<10}{np.mean(found[kind][task]):8.1f}\n")
+    config.out.write_text(json.dumps({"protocol": asdict(protocol), "data": config.data, **found}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

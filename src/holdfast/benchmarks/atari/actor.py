@@ -1,0 +1,128 @@
+"""An Atari player: a convolutional network that draws its actions, on a GPU as one CUDA graph."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from holdfast.errors import Mistake
+from holdfast.gpu import capture
+
+log = logging.getLogger(__name__)
+
+STACK = (4, 84, 84)  # what a player sees: the last four frames
+Out = TypeVar("Out")
+Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
+
+
+class Player(nn.Module):
+    """The network of Mnih et al. (2015) with a policy and a value on top."""
+
+    def __init__(self, actions: int) -> None:
+        super().__init__()
+        self.trunk = nn.Sequential(
+            _orthogonal(nn.Conv2d(4, 32, 8, 4), 2**0.5),
+            nn.ReLU(),
+            _orthogonal(nn.Conv2d(32, 64, 4, 2), 2**0.5),
+            nn.ReLU(),
+            _orthogonal(nn.Conv2d(64, 64, 3, 1), 2**0.5),
+            nn.ReLU(),
+            nn.Flatten(),
+            _orthogonal(nn.Linear(3136, 512), 2**0.5),
+            nn.ReLU(),
+        )
+        self.actor = _orthogonal(nn.Linear(512, actions), 0.01)
+        self.critic = _orthogonal(nn.Linear(512, 1), 1.0)
+
+    def forward(self, frames: Tensor) -> tuple[Tensor, Tensor]:
+        """From (B, 4, 84, 84) uint8 to logits (B, A) and values (B,)."""
+        # No cache: a graph must contain the casts of the weights, for they change between its replays.
+        with torch.autocast(frames.device.type, torch.bfloat16, enabled=frames.is_cuda, cache_enabled=False):
+            features = self.trunk(frames.float() / 255)  # (B, 512)
+        features = features.float()  # the heads in float32: a ratio of policies should not see bfloat16's rounding
+        return self.actor(features), self.critic(features).squeeze(-1)
+
+
+def _orthogonal(layer: Layer, gain: float) -> Layer:
+    nn.init.orthogonal_(layer.weight, gain)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def save(player: Player, trained: int, path: Path) -> None:
+    """Writes the weights and the number of steps they were trained for."""
+    partial = path.with_name(path.name + ".partial")
+    weights = {name: weight.cpu().contiguous() for name, weight in player.state_dict().items()}
+    save_file(weights, partial, metadata={"trained": str(trained)})
+    partial.replace(path)
+
+
+def load(player: Player, path: Path) -> int:
+    """Reads weights, of any float type, into the player and returns the number of steps they were trained for."""
+    if not path.is_file():
+        raise Mistake(f"there is no checkpoint {path}")
+    try:
+        player.load_state_dict(load_file(path))
+    except (OSError, SafetensorError, RuntimeError):
+        raise Mistake(f"{path} is no checkpoint of a player with {player.actor.out_features} actions") from None
+    with safe_open(path, framework="pt") as file:
+        return int((file.metadata() or {}).get("trained", 0))
+
+
+def captured(function: Callable[[], Out], graphs: bool = True) -> Callable[[], Out]:
+    """The function as one CUDA graph; without a GPU, or where capture fails, as it is."""
+    if not (graphs and torch.cuda.is_available()):
+        return function
+    home = torch.cuda.current_stream()
+    try:
+        return capture.captured(function)
+    except RuntimeError as error:
+        torch.cuda.set_stream(home)
+        log.warning("WARNING: no CUDA graph, plain calls instead: %s", error)
+        return function
+
+
+class Decision(NamedTuple):
+    actions: Tensor  # (N,) int64
+    log_probs: Tensor  # (N,) of those actions
+    values: Tensor  # (N,)
+
+
+class Sampler:
+    """Draws actions for a fixed number of screens. What it returns is overwritten by the next call."""
+
+    def __init__(self, player: Player, count: int, generator: torch.Generator, graphs: bool = True) -> None:
+        device = generator.device
+        self.player, self.generator = player, generator
+        self.frames = torch.zeros(count, *STACK, dtype=torch.uint8, device=device)
+        self.temperatures = torch.ones(count, device=device)  # to be written to, one for each screen
+        self._noise = torch.ones(count, player.actor.out_features, device=device)
+        self._host = torch.zeros(count, *STACK, dtype=torch.uint8, pin_memory=device.type == "cuda")
+        self._decide = captured(self._draw, graphs)
+
+    def decide(self, screens: np.ndarray) -> Decision:
+        # The caller reads the actions before it calls again, so the copy from pinned memory is over by then.
+        self._host.numpy()[:] = screens
+        self.frames.copy_(self._host, non_blocking=True)
+        self._noise.exponential_(generator=self.generator)  # outside the graph, so that the generator is the caller's
+        return self._decide()
+
+    def act(self, screens: np.ndarray) -> np.ndarray:
+        """From frames (N, 4, 84, 84) to actions (N,) int64."""
+        return self.decide(screens).actions.cpu().numpy()
+
+    @torch.no_grad()
+    def _draw(self) -> Decision:
+        logits, values = self.player(self.frames)
+        log_probs = (logits / self.temperatures[:, None]).log_softmax(-1)
+        actions = (log_probs - self._noise.log()).argmax(-1)  # the first of exponential clocks to ring: a categorical
+        return Decision(actions, log_probs.gather(1, actions[:, None]).squeeze(1), values)

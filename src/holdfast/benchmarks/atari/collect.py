@@ -1,0 +1,96 @@
+"""What an Atari player does, kept as traces."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from holdfast.benchmarks.atari.traces import BLOCK, FIRST, Trace
+
+Act = Callable[[np.ndarray], np.ndarray]
+"""From stacked frames (lanes, 4, 84, 84) uint8 to actions (lanes,) int64."""
+
+Played = TypeVar("Played", "Take", Trace)
+
+
+class Take:
+    """An episode while it is being played: a few no-ops, then the player's actions."""
+
+    def __init__(self, noops: int) -> None:
+        self.noops, self.score, self.complete = noops, 0, False
+        self._actions = bytearray()
+        self._checksums: list[int] = []
+        self._progress: list[int] = []  # the return after each block
+
+    def __len__(self) -> int:
+        return len(self._actions)
+
+    def add(self, frame: np.ndarray, action: int) -> int:
+        """Notes the frame, and returns the action that the emulator gets in answer to it."""
+        if len(self) % BLOCK == 0:
+            self._checksums.append(0)
+            self._progress.append(0)
+        self._checksums[-1] = zlib.crc32(frame.data, self._checksums[-1])
+        self._actions.append(action if len(self) >= self.noops else 0)
+        return self._actions[-1]
+
+    def receive(self, reward: int, ended: bool) -> None:
+        self.score += reward
+        self._progress[-1] = self.score
+        self.complete = ended
+
+    def trace(self) -> Trace:
+        actions = np.frombuffer(bytes(self._actions), np.uint8)
+        checksums, progress = np.array(self._checksums, np.uint32), np.array(self._progress, np.int32)
+        return Trace(actions, checksums, self.score, min(self.noops, len(actions)), progress)
+
+
+def all_complete(takes: Sequence[Take]) -> bool:
+    return all(take.complete for take in takes)
+
+
+def play(
+    act: Act,
+    env: Any,
+    noops: Sequence[int],
+    seed: int,
+    deadline: float,
+    over: Callable[[Sequence[Take]], bool] = all_complete,
+) -> list[Take]:
+    """Plays one episode for each entry of `noops`, which says with how many no-ops it starts.
+
+    Ends when the takes say that it is over, or the clock shows `deadline`. Returns the takes in the order of `noops`;
+    first come those that the lanes begin with. No lane begins more than asked for, so that short episodes are not
+    preferred.
+    """
+    takes = [Take(count) for count in noops]
+    waiting = iter(takes)
+    frames, _ = env.reset(seed=seed)
+    lanes = [next(waiting, None) for _ in frames]
+    while not over(takes) and time.monotonic() < deadline:
+        chosen = act(frames)
+        actions = [
+            take.add(frame[-1], int(action)) if take is not None else 0
+            for take, frame, action in zip(lanes, frames, chosen, strict=True)
+        ]
+        frames, rewards, terminated, truncated, _ = env.step(np.array(actions, np.int64))
+        begins = np.zeros(len(lanes), bool)
+        for i, take in enumerate(lanes):
+            if take is not None:
+                take.receive(int(rewards[i]), bool(terminated[i] or truncated[i]))
+                if take.complete:
+                    lanes[i] = next(waiting, None)
+                    begins[i] = lanes[i] is not None
+        if begins.any():
+            frames, _ = env.reset(seed=np.full(begins.sum(), FIRST), options={"reset_mask": begins})
+    return takes
+
+
+def first_steps(episodes: Sequence[Played], limit: int) -> list[Played]:
+    """The first episodes that have at most `limit` steps together."""
+    ends = np.cumsum([len(episode) for episode in episodes])
+    return list(episodes[: int(np.searchsorted(ends, limit, side="right"))])

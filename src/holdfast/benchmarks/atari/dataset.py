@@ -1,0 +1,70 @@
+"""Atari data made by replaying recorded episodes, and compared by replaying them once more."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from holdfast.benchmarks.atari.replay import replay
+from holdfast.benchmarks.atari.sources import SOURCES
+from holdfast.benchmarks.atari.suite import HORIZON, Game, games
+from holdfast.benchmarks.panda.check import Check
+from holdfast.benchmarks.panda.demonstrations import Report
+from holdfast.errors import Mistake
+from holdfast.tasks.task import Suite
+
+
+def games_of(suite: Suite) -> list[Game]:
+    """The games of the suite's tasks, with its data."""
+    found = games(suite.data, suite.transitions)
+    return [found[name] for name in suite.names]
+
+
+def build_replays(suite: Suite, report: Report, again: bool) -> list[str]:
+    """Replays what is not on this machine yet."""
+    return [build(game, report, again) for game in games_of(suite)]
+
+
+def build(game: Game, report: Report, again: bool) -> str:
+    """Replays one game's recording, which may have to be imported first, and returns the data's name."""
+    SOURCES[game.data].fetch(replace(game.origin, horizon=HORIZON))
+    frames = game.frames
+    if frames.exists() and not again:
+        frames.read()  # raises if it is damaged
+    else:
+        steps = sum(len(trace) for trace in frames.recording.traces)
+        frames.build(partial(_told, report, game.task, steps), again)
+        report(game.task, steps, steps)
+    return frames.name
+
+
+def _told(report: Report, task: str, wanted: int, done: int) -> None:
+    report(task, done, wanted)
+
+
+def check_replays(suite: Suite, replays: int) -> list[Check]:
+    """Compares what is on this machine with what the emulator shows, in some episodes of every game."""
+    return [check(game, replays) for game in games_of(suite)]
+
+
+def check(game: Game, replays: int) -> Check:
+    """One game; the replay itself raises where the emulator differs from the recording."""
+    dataset, recording = game.load(), game.frames.recording
+    chosen = np.linspace(0, len(dataset) - 1, min(replays, len(dataset))).astype(int)
+    for replayed in replay(replace(recording, traces=[recording.traces[i] for i in chosen])):
+        episode = dataset.episode(chosen[replayed.episode])
+        same = np.array_equal(episode.observations, replayed.frames) and (episode.rewards == replayed.rewards).all()
+        if not same:
+            raise Mistake(f"{game.frames.folder} is not what {game.rom} shows: remove it, and it is made again")
+    return Check(
+        task=game.task,
+        episodes=len(dataset),
+        transitions=dataset.steps,
+        mean=float(dataset.totals.mean()),
+        least=float(dataset.totals.min()),
+        most=float(dataset.totals.max()),
+        duplicates=len(dataset) - len({trace.actions.tobytes() for trace in recording.traces}),
+        coverage=len(np.unique(dataset.actions)) / game.actions,
+        replayed=len(chosen),
+        differing=(),
+    )

@@ -1,0 +1,184 @@
+"""Makes an Atari expert under a wall-clock budget: trains it, then records it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import tyro
+
+from holdfast.benchmarks.atari.actor import STACK, Player, Sampler, load, save
+from holdfast.benchmarks.atari.ppo import Ppo
+from holdfast.benchmarks.atari.recording import Recorder, compare, record, summary
+from holdfast.benchmarks.atari.traces import Origin, Recording, emulators
+from holdfast.benchmarks.atari.traces import save as save_recording
+from holdfast.benchmarks.atari.train import Progress, train
+from holdfast.benchmarks.atari.vectors import Workshop
+from holdfast.data.validation import validate
+from holdfast.errors import Mistake
+
+Say = Callable[[object], object]
+SAVING = 1.0  # seconds, at least, for what follows the last step
+
+
+@dataclass(frozen=True)
+class Config:
+    """How an expert is trained and recorded."""
+
+    game: str
+    """ROM name in snake case, such as `breakout`."""
+    out: Path = Path("runs/experts")
+    """Folder for the checkpoint, the two recordings and the report."""
+    seconds: float = 540.0
+    """Wall-clock seconds for everything: building, training and recording."""
+    reserve: float = 60.0
+    """Seconds of these that are kept for recording: 0 only trains, all of them only record."""
+    init: Path | None = None
+    """Checkpoint to continue from."""
+    enough: float | None = None
+    """Mean clipped return of the last 100 games at which training stops early."""
+    seed: int = 0
+    """Seed of weights, actions and emulators."""
+    graphs: bool = True
+    """Capture acting and learning as CUDA graphs if there is a GPU."""
+    ppo: Annotated[Ppo, tyro.conf.arg(name="")] = field(default_factory=Ppo)
+    recorder: Annotated[Recorder, tyro.conf.arg(name="")] = field(default_factory=Recorder)
+
+    def __post_init__(self) -> None:
+        validate(self)
+        if not 0 <= self.reserve <= self.seconds:
+            raise Mistake(f"a reserve of {self.reserve} s is no part of a budget of {self.seconds} s")
+        if self.reserve == self.seconds and self.init is None:
+            raise Mistake("a reserve of the whole budget only records, and needs a checkpoint to record: give --init")
+
+
+class Report:
+    """What is known so far, on disk at any time."""
+
+    def __init__(self, config: Config, say: Say) -> None:
+        self._game, self._path, self._say = config.game, config.out / f"{config.game}.json", say
+        self._facts: dict[str, Any] = {"before": before(config), "config": asdict(config), "curve": []}
+
+    def add(self, name: str, fact: Any) -> None:
+        self._say(f"{self._game}: {name} {fact}")
+        self._write({**self._facts, name: fact})
+
+    def progress(self, progress: Progress) -> None:
+        self._say(f"{self._game}: {progress}")
+        self._write({**self._facts, "curve": [*self._facts["curve"], asdict(progress)]})
+
+    def _write(self, facts: dict[str, Any]) -> None:
+        self._facts = facts
+        aside = self._path.with_suffix(".part")
+        aside.write_text(json.dumps(facts, indent=1, default=str))
+        aside.replace(self._path)
+
+
+def before(config: Config) -> Any:
+    """The report of the checkpoint to continue from, where there is one: the whole story stays in one file."""
+    path = config.init.with_suffix(".json") if config.init else None
+    try:
+        return json.loads(path.read_text()) if path and path.exists() else None
+    except ValueError:
+        raise Mistake(f"{path} is damaged: bring it back, or remove it to go on without its story") from None
+
+
+class Maker:
+    """Makes one expert; what it has so far is in `config.out` at any time."""
+
+    def __init__(self, config: Config, say: Say) -> None:
+        self.config, self.begin = config, time.monotonic()
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        torch.backends.cudnn.benchmark = True
+        torch.manual_seed(config.seed)
+        self.generator = torch.Generator(self.device).manual_seed(config.seed)
+        self.origin = Origin(config.game, "PPO")
+        self.player = Player(actions_of(self.origin)).to(self.device)
+        self.origin = replace(self.origin, emulator=version("ale-py"))
+        if config.init is not None:
+            self.origin = replace(self.origin, trained=load(self.player, config.init))
+        try:
+            config.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Mistake(f"{config.out} cannot be made a folder: {error.strerror}") from None
+        self.report = Report(config, say)
+        self.report.add("device", torch.cuda.get_device_name() if self.device.type == "cuda" else "cpu")
+
+    def train(self, deadline: float) -> None:
+        """Trains until the clock shows `deadline`."""
+        config, earlier = self.config, self.origin.trained
+        workshop = Workshop(config.game, self.player, config.ppo, config.seed, self.generator, config.graphs)
+        for progress in train(
+            self.player, workshop, config.ppo, self.generator, deadline, config.enough, config.graphs
+        ):
+            self.report.progress(progress)
+            self.origin = replace(self.origin, trained=earlier + progress.steps)
+            save(self.player, self.origin.trained, config.out / f"{config.game}.safetensors")
+        workshop.close()
+        self.report.add("trained", self.origin.trained)
+        self.report.add("steps per second", progress.steps / progress.seconds)
+
+    def record(self, deadline: float) -> None:
+        """Finds the best temperature and records, until the clock shows `deadline`."""
+        config = self.config
+        rng = np.random.default_rng(config.seed)
+        env = emulators(self.origin, config.recorder.lanes, stack=STACK[0])
+        sampler = Sampler(self.player, config.recorder.lanes, self.generator, config.graphs)
+        rest = deadline - time.monotonic()
+        best, *others = config.recorder.temperatures
+        if others:
+            trial = compare(sampler, env, config.recorder, rng, deadline - 0.75 * rest)
+            self.report.add("trial", trial)
+            best = max(trial, key=lambda choice: trial[choice]["mean"])
+        origin = replace(self.origin, temperature=best)
+        sampler.temperatures.fill_(origin.temperature)
+        for name, takes in record(sampler, env, rng, deadline - max(0.05 * rest, SAVING)).items():
+            complete = [take for take in takes if take.complete]
+            traces = [take.trace() for take in complete]
+            save_recording(Recording(origin, traces), config.out / f"{config.game}-{name}.npz.xz")
+            self.report.add(name, summary(complete) | {"temperature": origin.temperature})
+            if len(complete) < len(takes):
+                missing = f"{len(takes) - len(complete)} episodes outlasted the recording and are missing"
+                self.report.add(f"{name} problem", f"{missing}: record again with a greater --reserve")
+        env.close()
+
+
+def actions_of(origin: Origin) -> int:
+    """How many actions the game has."""
+    try:
+        from ale_py import roms
+    except ImportError:
+        raise Mistake("ale-py is not installed: pip install 'holdfast[atari]'") from None
+    if origin.game not in roms.get_all_rom_ids():
+        raise Mistake(f"there is no Atari game {origin.game!r}; names are in snake case, such as space_invaders")
+    env = emulators(origin, 1)
+    env.close()
+    return int(env.single_action_space.n)
+
+
+def run(config: Config, say: Say = lambda line: None) -> None:
+    """Trains and records, as far as the budget has time for either, and leaves everything in `config.out`."""
+    maker = Maker(config, say)
+    deadline = maker.begin + config.seconds
+    if config.reserve < config.seconds:
+        maker.train(deadline - config.reserve)
+    if config.reserve:
+        maker.record(deadline)
+    maker.report.add("seconds", time.monotonic() - maker.begin)
+
+
+def say_at_once(line: object) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    run(tyro.cli(Config, description=__doc__, config=(tyro.conf.FlagConversionOff,)), say_at_once)

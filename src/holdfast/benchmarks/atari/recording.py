@@ -1,0 +1,91 @@
+"""Records an Atari player at the temperature that suits it best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from holdfast.benchmarks.atari.actor import Sampler
+from holdfast.benchmarks.atari.collect import Take, all_complete, first_steps, play
+from holdfast.data.validation import validate
+from holdfast.errors import Mistake
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """How a player is tried and recorded."""
+
+    lanes: int = 48
+    """Number of emulators that are stepped together (Atlantis: 20, since no more of its episodes are kept)."""
+    temperatures: tuple[float, ...] = (1.0, 0.5, 0.25)
+    """Sampling temperatures to try; the expert is recorded with the best of them."""
+    trial: int = 4_000
+    """Steps after which an episode is cut when temperatures are compared."""
+
+    def __post_init__(self) -> None:
+        validate(self)
+        if not self.temperatures or min(self.temperatures) <= 0 or self.lanes < len(self.temperatures):
+            raise Mistake(f"temperatures must be greater than 0, 1 to {self.lanes} of them: as many as there are lanes")
+
+
+@dataclass(frozen=True)
+class Series:
+    """A set of episodes to record."""
+
+    name: str
+    episodes: int
+    noops: int  # an episode starts with 0 to this many
+    steps: int  # at most, in all episodes together
+
+
+SERIES = (
+    Series("expert-10", episodes=10, noops=0, steps=270_000),
+    Series("expert-100", episodes=100, noops=30, steps=250_000),
+)
+
+
+def compare(
+    sampler: Sampler, env: Any, config: Recorder, rng: np.random.Generator, deadline: float
+) -> dict[float, dict[str, float]]:
+    """Lets all temperatures play beside each other and returns how each of them did."""
+    lanes, choices = config.lanes, config.temperatures
+    sampler.temperatures.copy_(torch.tensor([choices[i % len(choices)] for i in range(lanes)]))
+    noops = rng.integers(0, 30, size=lanes, endpoint=True).tolist()
+
+    def over(takes: Sequence[Take]) -> bool:
+        return all(take.complete or len(take) >= config.trial for take in takes)
+
+    takes = play(sampler.act, env, noops, int(rng.integers(2**31)), deadline, over)
+    return {choice: summary(takes[i :: len(choices)]) for i, choice in enumerate(choices)}
+
+
+def record(sampler: Sampler, env: Any, rng: np.random.Generator, deadline: float) -> dict[str, list[Take]]:
+    """Plays all series at the same time and returns the takes of each, unfinished ones where time ran out."""
+    noops = [int(rng.integers(0, series.noops, endpoint=True)) for series in SERIES for _ in range(series.episodes)]
+
+    def wanted(takes: Sequence[Take]) -> dict[str, list[Take]]:
+        rest = iter(takes)
+        return {series.name: first_steps(list(islice(rest, series.episodes)), series.steps) for series in SERIES}
+
+    def over(takes: Sequence[Take]) -> bool:
+        return all(all_complete(part) for part in wanted(takes).values())
+
+    return wanted(play(sampler.act, env, noops, int(rng.integers(2**31)), deadline, over))
+
+
+def summary(takes: Sequence[Take]) -> dict[str, float]:
+    """Returns and lengths in a few numbers."""
+    scores = [take.score for take in takes] or [0]
+    return {
+        "episodes": len(takes),
+        "mean": float(np.mean(scores)),
+        "std": float(np.std(scores)),
+        "min": min(scores),
+        "max": max(scores),
+        "steps": sum(map(len, takes)),
+    }

@@ -1,0 +1,67 @@
+"""Trains an Atari player until the clock says stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from holdfast.benchmarks.atari.actor import Player
+from holdfast.benchmarks.atari.ppo import Improver, Ppo
+from holdfast.benchmarks.atari.vectors import Workshop
+
+WARMUP = 1000  # gradients: as many as Adam's second moments need, which are new also when weights are not
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands."""
+
+    seconds: float  # of training
+    steps: int  # of training in this run, over all emulators
+    mean: float | None  # clipped return of the last 100 games, as soon as there is one
+    cut: float  # share of those games that were cut
+    entropy: float
+
+    def __str__(self) -> str:
+        mean = "none yet" if self.mean is None else f"{self.mean:.1f}"
+        return (
+            f"{self.seconds:.0f} s, {self.steps / 1e6:.2f} M steps, {self.steps / self.seconds:,.0f}/s, "
+            f"return {mean}, cut {self.cut:.0%}, entropy {self.entropy:.2f}"
+        )
+
+
+def train(
+    player: Player,
+    workshop: Workshop,
+    config: Ppo,
+    generator: torch.Generator,
+    deadline: float,
+    enough: float | None = None,
+    graphs: bool = True,
+) -> Iterator[Progress]:
+    """Trains the player in place until the clock shows `deadline`, or the mean return is `enough`.
+
+    Says how it goes every 20 seconds and at the end.
+    """
+    improver = Improver(player, workshop.rollout, config, generator, graphs)
+    begin = reported = time.monotonic()
+    rounds, going = 0, True
+    while going:
+        elapsed = (time.monotonic() - begin) / max(deadline - begin, 1e-9)
+        workshop.fill()
+        entropy = improver.improve(config.rate * schedule(elapsed, rounds * improver.gradients))
+        rounds += 1
+        now = time.monotonic()
+        going = now < deadline and not workshop.tally.reached(enough)
+        if now - reported > 20 or not going:
+            reported = now
+            tally = workshop.tally
+            yield Progress(now - begin, rounds * improver.size, tally.mean(), tally.cut(), float(entropy))
+
+
+def schedule(elapsed: float, gradients: int) -> float:
+    """Share of the learning rate: up with the first gradients, then down with the elapsed share of the time."""
+    return min(1.0, (1 + gradients) / WARMUP) * max(1 - elapsed, 0.05)

@@ -1,0 +1,77 @@
+"""Whether recorded data is what it should be: its values, its variety, and that the simulator still agrees."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.benchmarks.panda.suite import Arm, load, make
+from holdfast.data.demonstrations import Demonstrations
+from holdfast.data.minari import read
+from holdfast.errors import Mistake
+
+BINS = 10
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was found out about a task's data."""
+
+    task: str
+    episodes: int
+    transitions: int
+    mean: float
+    least: float
+    most: float
+    duplicates: int  # episodes that stand there twice
+    coverage: float  # share of ten bins per action dimension that some action falls into
+    replayed: int  # episodes whose actions were given to the simulator again
+    differing: tuple[str, ...]  # what the simulator said otherwise
+
+
+def check(arm: Arm, transitions: int, replays: int) -> Check:
+    """Loads a task's data, which checks schema and ranges, and replays some episodes."""
+    dataset = load(arm, transitions)
+    recorded = read(arm.dataset(transitions)).first(transitions)
+    own = dataset.actions[:, : arm.actions]
+    bins = np.clip(((own + 1) / 2 * BINS).astype(int), 0, BINS - 1)
+    seen = sum(len(np.unique(column)) for column in bins.T)
+    chosen = np.linspace(0, len(recorded.lengths) - 1, min(replays, len(recorded.lengths))).astype(int)
+    stories = {episode.observations.tobytes() + episode.actions.tobytes() for episode in dataset}
+    return Check(
+        arm.task,
+        len(dataset),
+        dataset.steps,
+        float(dataset.totals.mean()),
+        float(dataset.totals.min()),
+        float(dataset.totals.max()),
+        len(dataset) - len(stories),
+        seen / (BINS * arm.actions),
+        len(chosen),
+        replay(arm, recorded, chosen),
+    )
+
+
+def replay(arm: Arm, recorded: Demonstrations, episodes: np.ndarray) -> tuple[str, ...]:
+    """Where the simulator, given the recorded seeds and actions, pays other rewards than the recorded ones."""
+    env, differing = make(arm.environment), []
+    ends = np.cumsum(recorded.lengths)
+    for number in episodes:
+        rows = slice(ends[number] - recorded.lengths[number], ends[number])
+        env.reset(seed=int(recorded.seeds[number]))
+        for step, (action, expected) in enumerate(zip(recorded.actions[rows], recorded.rewards[rows], strict=True)):
+            reward = float(env.step(action)[1])
+            if reward != expected:
+                differing.append(f"{arm.task} episode {number} step {step}: {reward} instead of {expected}")
+                break
+    env.close()
+    return tuple(differing)
+
+
+def check_all(arms: Sequence[Arm], transitions: int, replays: int) -> list[Check]:
+    """These tasks; raises if the simulator disagrees with a recording."""
+    found = [check(arm, transitions, replays) for arm in arms]
+    differing = [line for result in found for line in result.differing]
+    if differing:
+        raise Mistake(f"{len(differing)} recorded episodes do not replay (another simulator?), first {differing[0]}")
+    return found

@@ -1,0 +1,106 @@
+"""Records what Panda's experts do, in parallel processes, as Minari datasets."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from functools import cache, partial
+from itertools import count, islice
+
+import gymnasium
+import numpy as np
+
+from holdfast.benchmarks.panda.experts import Expert, Pick, Push, Reach
+from holdfast.benchmarks.panda.random_returns import SCORES
+from holdfast.benchmarks.panda.suite import INTERFACE, Arm, make, plain, quiet
+from holdfast.data.demonstrations import Demonstrations
+from holdfast.data.minari import exists, write
+from holdfast.tasks.processes import processes
+
+BLOCK = 25  # episodes a process plays before it reports
+AHEAD = 2 * (os.cpu_count() or 1)  # blocks that are asked for before they are needed
+EXPERTS: dict[str, Callable[[], Expert]] = {"PandaReach": Reach, "PandaPush": Push, "PandaPickAndPlace": Pick}
+Report = Callable[[str, int, int], None]  # task, transitions so far, transitions wanted
+
+
+def play(env: gymnasium.Env, expert: Expert, seed: int) -> tuple[Demonstrations, bool]:
+    """One episode, and whether it succeeded."""
+    observation, _ = env.reset(seed=seed)
+    seen, actions, rewards, over = [observation], [], [], False
+    info: dict = {}
+    while not over:
+        action = expert(observation)
+        observation, reward, terminated, truncated, info = env.step(action)
+        seen.append(observation)
+        actions.append(action)
+        rewards.append(reward)
+        over = terminated or truncated
+    observations = {name: np.stack([part[name] for part in seen]) for name in observation}
+    lengths, seeds = np.array([len(rewards)]), np.array([seed])
+    recorded = Demonstrations(observations, np.stack(actions), np.array(rewards, np.float64), lengths, seeds)
+    return recorded, bool(info["is_success"])
+
+
+def record(arm: Arm, transitions: int, report: Report, pool: Executor) -> Demonstrations:
+    """Episodes of the expert from seed 0 on, successful ones alone, until there are that many transitions."""
+    kept: list[Demonstrations] = []
+    steps = 0
+    for block in _in_order(pool, partial(_play_block, arm)):
+        kept += block
+        steps += sum(int(part.lengths.sum()) for part in block)
+        report(arm.task, min(steps, transitions), transitions)
+        if steps >= transitions:
+            break
+    return Demonstrations.join(kept).first(transitions)
+
+
+def _in_order(pool: Executor, play_block: Callable[[range], list]) -> Iterator[list]:
+    """Blocks of seeds in order, a few of them played ahead, so that the result does not depend on the processes."""
+    blocks = (range(first, first + BLOCK) for first in count(0, BLOCK))
+    ahead = deque(pool.submit(play_block, seeds) for seeds in islice(blocks, AHEAD))
+    try:
+        while True:
+            yield ahead.popleft().result()
+            ahead.append(pool.submit(play_block, next(blocks)))
+    finally:
+        for unwanted in ahead:
+            unwanted.cancel()
+
+
+def _play_block(arm: Arm, seeds: range) -> list[Demonstrations]:
+    env, expert = _environment(arm.environment), EXPERTS[arm.task]()
+    played = [play(env, expert, seed) for seed in seeds]
+    return [recorded for recorded, succeeded in played if succeeded]  # a failure teaches failing
+
+
+@cache
+def _environment(name: str) -> gymnasium.Env:
+    """One of each per recording process."""
+    return make(name)
+
+
+def keep(arm: Arm, transitions: int, recorded: Demonstrations) -> None:
+    """Stores a task's recording as its dataset."""
+    totals = np.add.reduceat(recorded.rewards, np.cumsum(recorded.lengths) - recorded.lengths)
+    about = {
+        "algorithm_name": "scripted expert of holdfast.benchmarks.panda.experts, successful episodes",
+        "description": f"{arm.environment}, {transitions} transitions, episodes from seed 0 on.",
+        "ref_max_score": float(totals.mean()),
+        "ref_min_score": SCORES[arm.task],
+        "requirements": ["panda-gym"],
+    }
+    environment = plain(arm.environment)
+    with quiet():  # Minari starts a simulator of its own
+        write(arm.dataset(transitions), recorded, environment, about, {"holdfast_interface": INTERFACE})
+    environment.close()
+
+
+def build(arms: Sequence[Arm], transitions: int, report: Report, again: bool = False) -> list[str]:
+    """Makes these tasks' datasets unless they are there, one stored while the next is recorded; returns their names."""
+    missing = [arm for arm in arms if again or not exists(arm.dataset(transitions))]
+    if missing:
+        with processes() as pool:
+            stored = [pool.submit(keep, arm, transitions, record(arm, transitions, report, pool)) for arm in missing]
+            for done in stored:
+                done.result()
+    return [arm.dataset(transitions) for arm in arms]

@@ -1,0 +1,44 @@
+"""What Panda's experts earn from the very starts that learners are evaluated from.
+
+python -m holdfast.benchmarks.panda.expert_returns --episodes 100 --out results/panda3/expert.json
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import tyro
+
+from holdfast.benchmarks.panda.demonstrations import EXPERTS, play
+from holdfast.benchmarks.panda.suite import ARMS, make
+from holdfast.tasks.environments import Protocol
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which starts, and where to."""
+
+    out: Path
+    """JSON file to write every episode's return and success to."""
+    episodes: int = 100
+    """Number of episodes per task, from the first seed of an evaluation on."""
+
+
+def main() -> None:
+    """Plays and writes."""
+    config = tyro.cli(Config, description=__doc__)
+    protocol = Protocol(episodes=config.episodes)
+    returns, successes = {}, {}
+    for arm in ARMS.values():
+        environment, expert = make(arm.environment), EXPERTS[arm.task]()
+        played = [play(environment, expert, seed) for seed in protocol.seeds]
+        returns[arm.task] = [float(recorded.rewards.sum()) for recorded, _ in played]
+        successes[arm.task] = [succeeded for _, succeeded in played]
+        environment.close()
+    config.out.parent.mkdir(parents=True, exist_ok=True)
+    record = {"protocol": asdict(protocol), "returns": returns, "successes": successes}
+    config.out.write_text(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    main()

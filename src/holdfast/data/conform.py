@@ -1,0 +1,97 @@
+"""Plain data from a file, checked against the type that it must be of."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import cache
+from math import isfinite
+from reprlib import repr as shortened
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from holdfast.data.validation import validated
+from holdfast.errors import Mistake
+
+LARGEST = 2**63  # of an integer: larger ones do not fit into arrays
+
+
+@dataclass(frozen=True)
+class Conform:
+    """`conform(value, type)`: the value as an object of this type; raises and says where it is something else.
+
+    Lists become tuples where the type says so, and mappings become dataclasses, which check themselves.
+    """
+
+    finite: bool = True  # whether numbers must be finite
+    partial: bool = False  # whether a dataclass may lack fields and have others; it is then left a mapping
+
+    def __call__(self, value: Any, kind: Any, where: str = "") -> Any:
+        origin, inner = get_origin(kind), get_args(kind)
+        if kind is Any:
+            return value
+        if origin is Annotated:  # as are settings, which check themselves
+            return self(value, inner[0], where)
+        if origin in (Union, UnionType):
+            return self._one_of(value, inner, where)
+        if origin is Literal:
+            return validated(where, value, kind)
+        if origin in (list, tuple):
+            _require(isinstance(value, list | tuple), where, "a list", value)
+            return origin(self(item, inner[0], f"{where}[{place}]") for place, item in enumerate(value))
+        if origin is not None and issubclass(origin, Mapping):
+            _require(isinstance(value, Mapping), where, "an object", value)
+            return {name: self(item, inner[1], _inside(where, name)) for name, item in value.items()}
+        if is_dataclass(kind):
+            return self._record(value, kind, where)
+        return self._plain(value, kind, where)
+
+    def _plain(self, value: Any, kind: type, where: str) -> Any:
+        if type(value) is not kind or (self.finite and type(value) is float and not isfinite(value)):
+            validated(where or "it", value, kind)
+        if isinstance(value, int) and not -LARGEST <= value < LARGEST:
+            raise Mistake(f"{where or 'it'} is too large a number")
+        return value
+
+    def _one_of(self, value: Any, kinds: tuple[Any, ...], where: str) -> Any:
+        """The value as the first of these types that it is of; if it is of none, the last says what is wrong."""
+        if value is None and NoneType in kinds:
+            return None
+        *others, last = [kind for kind in kinds if kind is not NoneType]
+        for kind in others:
+            try:
+                return self(value, kind, where)
+            except Mistake:
+                continue
+        return self(value, last, where)
+
+    def _record(self, value: Any, kind: Any, where: str) -> Any:
+        _require(isinstance(value, Mapping), where, "an object", value)
+        hints, known = _hints(kind), {field.name: field for field in fields(kind)}
+        missing = [name for name, field in known.items() if name not in value and _is_required(field)]
+        unknown = [name for name in value if name not in known]
+        if missing and not self.partial:
+            raise Mistake(f"{_inside(where, missing[0])} is missing")
+        if unknown and not self.partial:
+            raise Mistake(f"{_inside(where, unknown[0])} means nothing")
+        found = {name: self(value[name], hints[name], _inside(where, name)) for name in known if name in value}
+        return value if self.partial else kind(**found)
+
+
+conform = Conform()
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _is_required(field: Field) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _inside(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
+
+
+def _require(right: bool, where: str, wanted: str, value: Any) -> None:
+    if not right:
+        raise Mistake(f"{where or 'it'} must be {wanted}, got {shortened(value)}")

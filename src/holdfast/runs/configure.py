@@ -1,0 +1,158 @@
+"""From names to settings: the defaults, then what a suite says of a preset and a budget."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from holdfast.benchmarks.panda.demonstrations import Report
+from holdfast.benchmarks.supply import silent
+from holdfast.benchmarks.supply import suite as named_suite
+from holdfast.data.validation import did_you_mean, shown
+from holdfast.errors import Mistake
+from holdfast.learners.learner import Learner, check_device
+from holdfast.learners.memory import check_memory
+from holdfast.learners.plan import Plan, completed
+from holdfast.learners.registry import LEARNERS, entry
+from holdfast.tasks.environments import Protocol
+from holdfast.tasks.task import Settings, Suite, check_suite
+
+PRESETS = ("paper",)
+NO_SETTINGS: Settings = MappingProxyType({})
+BUDGETS = ("smoke", "quick", "full", "published")
+GENERAL: dict[str, Settings] = {  # budgets of a suite that does not define its own
+    "smoke": {"fit.steps": 20, "fit.batch": 16, "protocol.episodes": 4},
+    "quick": {},  # the defaults
+    "full": {"fit.steps": 20_000, "protocol.episodes": 100},
+}
+CHOICES = ("suite", "learner", "preset", "budget")  # names that settings follow from, and so no settings themselves
+
+
+def configure(
+    name: str,
+    learner: str,
+    preset: str = "paper",
+    budget: str = "quick",
+    seed: int = 0,
+    suite: Suite | None = None,
+    protocol: str | None = None,
+) -> Plan:
+    """The plan that these names stand for; `suite` is for one that is not registered under its name."""
+    found = suite or named_suite(name)
+    for former, words in found.former_budgets.items():
+        if budget == former:
+            raise Mistake(
+                f"there is no budget {former!r} any more, since it was not the publication's: "
+                f"on {name} the same run is {words}"
+            )
+    for kind, value, known in (("preset", preset, PRESETS), ("budget", budget, BUDGETS)):
+        if value not in known:
+            raise Mistake(f"there is no {kind} {value!r}; there are {', '.join(known)}")
+    if budget == "published" and budget not in found.budgets:
+        raise Mistake(f"nothing is published about {name}: use the budget smoke, quick or full")
+    plan = Plan(entry(learner).config, Protocol(), name, learner, preset, budget, seed)
+    plan = replace(plan, order=tuple(found.names), transitions=found.transitions, data=found.data)
+    named = {"protocol.name": protocol, **found.protocols.get(protocol, {})} if protocol else {}
+    for settings in (found.presets.get(preset, {}), {**GENERAL, **found.budgets}[budget], named, found.chosen):
+        plan = apply(plan, settings)
+    return plan if found.resizable else replace(plan, transitions=found.transitions, data=found.data)
+
+
+def apply(plan: Plan, settings: Settings) -> Plan:
+    """The plan with these settings; `ewc:strength` is for one learner, others for all learners that have them."""
+    if not isinstance(settings, Mapping):
+        raise Mistake(f'settings must be a dict of names and values, as in {{"fit.steps": 500}}, got {shown(settings)}')
+    for name, value in settings.items():
+        learner, _, path = str(name).rpartition(":")
+        whole = _path(plan, path)
+        others = [replace(plan, config=other.config) for other in LEARNERS.values()]
+        if path in CHOICES or not any(_has(other, whole) for other in others):
+            known = {known for other in others for known in _names(other)}.difference(CHOICES)
+            raise Mistake(f"no learner has a setting {name!r}{did_you_mean(path, known)}")
+        if learner in ("", plan.learner):
+            plan = _replaced(plan, whole, value)
+    return plan
+
+
+def _names(thing: Any, prefix: str = "") -> Iterator[str]:
+    """The dotted names of all settings; those of a learner without the `config.` before them."""
+    for field in fields(thing):
+        value = getattr(thing, field.name)
+        if is_dataclass(value):
+            yield from _names(value, "" if field.name == "config" else f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name
+
+
+def _path(plan: Plan, dotted: str) -> list[str]:
+    path = dotted.split(".")
+    return path if path[0] in {field.name for field in fields(plan)} else ["config", *path]
+
+
+def _has(thing: Any, path: list[str]) -> bool:
+    found = is_dataclass(thing) and path[0] in {field.name for field in fields(thing)}
+    return found and (len(path) == 1 or _has(getattr(thing, path[0]), path[1:]))
+
+
+def _replaced(thing: Any, path: list[str], value: Any) -> Any:
+    """The frozen thing with one field, however deep, set to a value; unchanged where it has no such field."""
+    if not is_dataclass(thing) or path[0] not in {field.name for field in fields(thing)}:
+        return thing
+    inner = value if len(path) == 1 else _replaced(getattr(thing, path[0]), path[1:], value)
+    return replace(thing, **{path[0]: inner})  # type: ignore[type-var]
+
+
+def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
+    """A learner that has learned nothing yet; its suite has the data that the plan says."""
+    check_suite(suite)
+    suite = suite.with_data(plan.transitions, plan.data)
+    suite.check(plan.protocol)
+    for task in plan.targets:
+        suite.task(task)  # raises where there is none
+    device = check_device(device)
+    check_memory(plan.config, suite.interface, device)
+    return entry(plan.learner).learner(suite, plan, device)
+
+
+def suite_for(plan: Plan, report: Report = silent) -> Suite:
+    """The suite that a plan is about; `report` is told of data that has to be made first."""
+    return named_suite(plan.suite, plan.order, plan.transitions, plan.data, report)
+
+
+def learner(
+    name: str,
+    suite: Suite,
+    seed: int = 0,
+    preset: str = "paper",
+    budget: str = "quick",
+    settings: Settings = NO_SETTINGS,
+    device: str = "auto",
+) -> Learner:
+    """A learner by name, with what the suite sets for it, and these settings, as in {"fit.steps": 500}.
+
+    The data is as much as the budget says, unless the suite was made with another amount or brings its own.
+    """
+    check_suite(suite)
+    plan = apply(configure(suite.name, name, preset, budget, seed, suite), settings)
+    for setting in settings:
+        if ":" not in setting and not _has(plan, _path(plan, setting)):
+            raise Mistake(f"the learner {name} has no setting {setting!r}{did_you_mean(setting, _names(plan))}")
+    return learner_for(plan, suite, device)
+
+
+def read_plan(record: dict[str, Any]) -> Plan:
+    """The plan that config.json records."""
+    missing = {"suite", "learner", "preset", "budget", "seed"} - set(record)
+    if missing:
+        raise Mistake(f"the run's config.json lacks {', '.join(sorted(missing))}")
+    return _read(Plan(entry(record["learner"]).config, Protocol()), completed(record))
+
+
+def _read(thing: Any, record: Any) -> Any:
+    """The thing with every recorded value in the place of its own."""
+    if is_dataclass(thing) and isinstance(record, dict):
+        names = {field.name for field in fields(thing)}
+        if names != set(record):
+            raise Mistake(f"the run was made by another version of holdfast: {', '.join(sorted(names ^ set(record)))}")
+        return replace(thing, **{name: _read(getattr(thing, name), record[name]) for name in names})  # type: ignore[type-var]
+    return tuple(record) if isinstance(record, list) else record

@@ -1,0 +1,177 @@
+"""What a learner tells while it learns, kept in the run folder and shown on the screen."""
+
+import time
+from datetime import timedelta
+from typing import Any, NoReturn, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
+from rich.text import Text
+from torch import Tensor
+
+from holdfast.data.printable import printable
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.signals import Interruption
+from holdfast.training.cache import Memo
+
+BAR = 16  # characters
+EVERY = 30.0  # seconds between two lines of progress where there is no terminal
+
+
+class Rate(ProgressColumn):
+    """Steps a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.0f}/s" if task.speed else "", style="cyan")
+
+
+class Pace:
+    """How long the rest takes, if it goes on as it did since this was made."""
+
+    def __init__(self, share: float) -> None:
+        self.first, self.began = share, time.monotonic()
+
+    def left(self, share: float) -> str:
+        """The time until all is done, in words, when this share of it is; nothing while that cannot be told."""
+        done = share - self.first
+        if done <= 0 or share >= 1:
+            return ""
+        seconds = (time.monotonic() - self.began) / done * (1 - share)
+        return f"about {timedelta(seconds=round(seconds))} left"
+
+
+class Screen:
+    """Progress on standard error: bars on a terminal, a line now and then elsewhere, nothing if quiet."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(stderr=True)
+        self.quiet, self.terminal = quiet, self.console.is_terminal
+        described = TextColumn("{task.description}", markup=False)
+        told = TextColumn("{task.fields[told]}", markup=False, table_column=Column(ratio=1, no_wrap=True))
+        columns = (described, BarColumn(BAR), MofNCompleteColumn(), Rate(), told)  # in a narrow window `told` is cut
+        self.bars = Progress(*columns, console=self.console, expand=True, disable=quiet or not self.terminal)
+        self.paces: dict[str, Pace] = {}
+        self.printed: dict[str, float] = {}  # when each name last had a line
+        self.whole: float | None = None  # the share of everything that is done, if anyone has said it
+
+    def __enter__(self) -> Self:
+        self.bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()
+
+    def show(self, name: str, done: int, total: int, note: str = "", whole: float | None = None) -> None:
+        """Says how far what has this name is; `whole` is the share of everything that is done."""
+        self.whole = self.whole if whole is None else whole
+        name = printable(name)
+        left = self._left(name, done / max(total, 1)) if done < total else ""
+        told = ", ".join(filter(None, [left, printable(note)]))
+        if self.terminal:
+            self._move_bar(name, done, total, told)
+        elif not self.quiet:
+            self._print_line(name, done, total, told)
+
+    def _left(self, name: str, share: float) -> str:
+        """The time left for everything, where that is known, or for this name alone."""
+        if self.whole is None:
+            return self.paces.setdefault(name, Pace(share)).left(share)
+        left = self.paces.setdefault("", Pace(self.whole)).left(self.whole)
+        return f"{left} in all" if left else ""
+
+    def _move_bar(self, name: str, done: int, total: int, told: str) -> None:
+        known = {task.description: task.id for task in self.bars.tasks}
+        bar = known[name] if name in known else self.bars.add_task(name, total=total, completed=done, told="")
+        self.bars.update(bar, completed=done, total=total, told=told)
+
+    def _print_line(self, name: str, done: int, total: int, told: str) -> None:
+        """A line for the first and the last of a name, and every so many seconds between."""
+        now = time.monotonic()
+        if name in self.printed and done < total and now - self.printed[name] < EVERY:
+            return
+        self.printed[name] = now
+        line = f"{name}: {done} of {total}{f', {told}' if told else ''}"
+        self.console.print(Text(line), soft_wrap=True)
+
+    def drop(self, name: str) -> None:
+        """Takes the bar of this name away, if there is one."""
+        name = printable(name)
+        self.paces.pop(name, None)
+        self.printed.pop(name, None)
+        for task in [task for task in self.bars.tasks if task.description == name]:
+            self.bars.remove_task(task.id)
+
+
+class FolderRecorder:
+    """Records one task's learning; the state of the fit is saved every so many seconds."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        screen: Screen,
+        stage: int,
+        task: str,
+        every: float,
+        board: "Board | None",
+        memo: Memo,
+        interruption: Interruption,
+    ) -> None:
+        self.folder, self.screen, self.stage, self.task = folder, screen, stage, task
+        self.every, self.board, self.memo, self.saved = every, board, memo, time.monotonic()
+        self.interruption = interruption
+
+    def event(self, kind: str, **data: Any) -> None:
+        self.folder.event(kind, **{"stage": self.stage, "task": self.task, **data})
+        if self.board and kind == "train":
+            self.board.scalar(f"loss/{self.task}", data["loss"], data["step"])
+
+    def progress(self, done: int, total: int, loss: float) -> None:
+        self._show(done, total, f"loss {loss:.4g}")
+
+    def _show(self, done: int, total: int, note: str = "") -> None:
+        tasks = len(self.folder.record["config"]["order"])
+        name, whole = f"task {self.stage + 1} of {tasks}: learn {self.task}", (self.stage + done / total) / tasks
+        self.screen.show(name, done, total, note, whole)
+
+    def resume(self) -> dict[str, Tensor] | None:
+        saved = self.folder.read_fit(self.stage)
+        self._show(int(saved["done"]) if saved else 0, self.folder.record["config"]["config"]["fit"]["steps"])
+        return saved
+
+    def due(self) -> bool:
+        return time.monotonic() - self.saved >= self.every
+
+    def save(self, tensors: dict[str, Tensor]) -> None:
+        self.folder.write_fit(self.stage, tensors)
+        self.saved = time.monotonic()
+
+    def interrupted(self) -> bool:
+        return self.interruption.asked
+
+    def stop(self, done: int, total: int) -> NoReturn:
+        self.interruption.stop(f"at step {done} of {total} of task {self.task}")
+
+
+class Board:
+    """TensorBoard event files, under tensorboard/ in the run folder."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder, self.place = folder, folder.path / "tensorboard"
+        self.writer: Any = None  # until there is something to write
+
+    def scalar(self, name: str, value: float, step: int) -> None:
+        """One point of a curve."""
+        if self.writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.folder.directory.make_folder("tensorboard")  # which raises if it is a link
+            self.writer = SummaryWriter(str(self.place))
+        self.writer.add_scalar(name, value, step)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.writer:
+            self.writer.close()

@@ -1,0 +1,51 @@
+"""Which engine carries out a sweep, and with what."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from holdfast.data.validation import validate
+from holdfast.errors import Mistake
+from holdfast.learners.learner import check_device
+from holdfast.study.grid import Job
+from holdfast.study.local import Local, places_here
+from holdfast.study.subprocess import Engine
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What runs may take; what is not said follows from the runs and the machine."""
+
+    at_once: int | None = None
+    cpus: float | None = None  # per run, on Ray
+    gpus: float | None = None
+    address: str | None = None  # of a Ray cluster
+
+    def __post_init__(self) -> None:
+        validate(self)
+        if self.at_once is not None and self.at_once < 1:
+            raise Mistake(f"--at-once must be at least 1, got {self.at_once}")
+        if (self.cpus or 0) < 0 or (self.gpus or 0) < 0:
+            raise Mistake("--cpus and --gpus must be at least 0")
+
+
+def device_for(on: str, device: str, gpus: float | None) -> str:
+    """The kind of device that runs use: on Ray, what is asked for; here, what there is."""
+    if on == "ray" and device == "auto":
+        return "cuda" if gpus else "cpu"
+    return device if on == "ray" else check_device(device)
+
+
+def engine_for(on: str, jobs: Sequence[Job], device: str, out: Path, resources: Resources) -> Engine:
+    """The engine of this name."""
+    threads = max((job.command.plan.threads or 1 for job in jobs), default=1)
+    if on == "local":
+        gpus = torch.cuda.device_count() if device == "cuda" else 0
+        return Local(resources.at_once or places_here(threads, device), gpus)
+    from holdfast.study.ray_cluster import Cluster
+
+    per_run = resources.gpus if resources.gpus is not None else float(device.startswith("cuda"))
+    cpus = resources.cpus if resources.cpus is not None else float(threads)
+    return Cluster(out, resources.address, cpus, per_run, resources.at_once or len(jobs))

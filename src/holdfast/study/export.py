@@ -1,0 +1,57 @@
+"""What of a run is kept beside the code: its records, and its loss curves with few points."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.data.files import write_bytes
+from holdfast.errors import Mistake
+from holdfast.runs.folder import RunFolder
+from holdfast.study.groups import runs_under
+from holdfast.study.overwriting import RECORDS
+from holdfast.study.shapes import fits
+
+POINTS = 100  # of a task's loss curve, at most
+LOSS = {"kind": str, "task": str, "step": int, "loss": float}  # an event of training
+
+
+def export(runs: Sequence[Path], out: Path) -> list[Path]:
+    """Copies the records of these runs, and of all runs under these folders, and returns where to."""
+    found = {path: out / name for root in runs for path, name in _runs(root)}
+    places = list(found.values())
+    if twice := next((place for place in places if places.count(place) > 1), None):
+        raise Mistake(f"two runs would both become {twice}: give the folder above them")
+    if kept := next((place for place in places if (place / "events.jsonl").exists()), None):
+        raise Mistake(f"{kept} is a run folder, which an export must not overwrite: choose another --out")
+    for path, place in found.items():
+        folder = RunFolder(path)
+        for name in RECORDS:
+            if folder.directory.exists(name):
+                write_bytes(place / name, folder.directory.read_bytes(name))
+        write_bytes(place / "losses.json", (json.dumps(losses(folder.events())) + "\n").encode())
+    return places
+
+
+def _runs(root: Path) -> list[tuple[Path, str]]:
+    found = runs_under(root)
+    if not found:
+        raise Mistake(f"{root} holds no runs")
+    return found
+
+
+def losses(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+    """For each task, some steps from the first to the last and the loss there."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for event in events:
+        if fits(event, LOSS) and event["kind"] == "train":
+            curves.setdefault(event["task"], []).append((event["step"], event["loss"]))
+    return {task: thin(curve) for task, curve in curves.items()}
+
+
+def thin(curve: Sequence[Any]) -> list[Any]:
+    """At most so many points of a curve, evenly spread, both ends among them."""
+    kept = np.linspace(0, len(curve) - 1, min(len(curve), POINTS)).round().astype(int)
+    return [curve[index] for index in kept]

@@ -1,0 +1,44 @@
+"""Scores as rliable takes them: for each algorithm, an array of runs by tasks."""
+
+import json
+
+import numpy as np
+
+from holdfast.errors import Mistake
+from holdfast.evaluation.metrics import shares
+from holdfast.study.groups import Group, group
+from holdfast.study.summary import floors
+from holdfast.study.tables import Records
+
+
+def scores(found: Records) -> dict[str, np.ndarray]:
+    """By label: shares of the way from nothing to the target, (runs, tasks), of every complete run."""
+    groups = [one for one in group(found.results) if one.matrices]
+    if odd := [one.label for one in groups if set(one.matrices[0].tasks) != set(found.tasks)]:
+        raise Mistake(f"{odd[0]} has not learned all of {', '.join(found.tasks)}: leave its runs out")
+    return {one.label: _shares(one, found.tasks) for one in groups}
+
+
+def _shares(one: Group, tasks: list[str]) -> np.ndarray:
+    rows = []
+    for matrix in one.matrices:
+        places = [matrix.tasks.index(task) for task in tasks]
+        final, targets = np.array(matrix.mean[-1], float)[places], [matrix.targets[place] for place in places]
+        found = shares(final, targets, floors(tasks))
+        if found is None:
+            raise Mistake(f"the targets of {matrix.suite} are not above 0: there are no normalised scores of it")
+        rows.append(found)
+    return np.array(rows)
+
+
+def rliable(found: Records) -> str:
+    """JSON: tasks, for each algorithm its scores and its runs, and those that have none."""
+    groups = group(found.results)
+    record = {
+        "suite": found.suite,
+        "tasks": found.tasks,
+        "scores": {label: array.tolist() for label, array in scores(found).items()},
+        "runs": {one.label: [run.name for run in one.results if run.matrix] for one in groups if one.matrices},
+        "missing": [run.name for one in groups for run in one.results if not run.matrix],
+    }
+    return json.dumps(record, indent=1)

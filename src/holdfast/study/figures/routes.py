@@ -1,0 +1,124 @@
+"""Where each task went, and how far it was from the tasks that it might have joined."""
+
+from collections.abc import Mapping, Sequence
+from math import inf, isfinite, isinf
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from holdfast.study.figures.drawing import (
+    FAINT,
+    INK,
+    PAPER,
+    SOFT,
+    WIDTH,
+    Drawing,
+    bare,
+    canvas,
+    colour_of,
+    decades,
+    lines_of,
+    marker_of,
+    styled,
+)
+from holdfast.study.figures.run import Run
+from holdfast.study.figures.study import Setting, Study
+
+Route = Mapping[str, Any]  # as routes.json has it
+
+
+def routing(found: Study, setting: Setting, run: Run) -> Drawing:
+    """Copies as lanes, tasks in the order they arrived, an arrow from the task that one started from."""
+    routes = run.routes
+    decided = [route for route in routes if route["candidates"]]
+    lanes = 1 + max(route["copy"] for route in routes)
+    heights = [26 + 26 * lanes, *([34 + 20 * len(decided)] if decided else [])]
+    with styled():
+        figure = canvas(WIDTH, sum(heights) + 26)
+        panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+        _lanes(panels[0], found, routes, lanes)
+        if decided:
+            _distances(panels[1], found, decided)
+    alt = f"Routing of {setting.label}, seed {run.seed}. {' '.join(why(route) for route in routes)}"
+    columns = ["task", "copy", "starts from", "distances", "threshold", "because"]
+    rows = [_row(route) for route in routes]
+    return Drawing(f"routes-{setting.key}", setting.label, alt, figure, columns, rows)
+
+
+def why(route: Route) -> str:
+    """A decision and its reason, as a sentence."""
+    task, copy = route["task"], route["copy"]
+    if not route["candidates"]:
+        began = f"opened copy {copy}" if route["opened"] else f"went into copy {copy}"
+        return f"{task} {began}: {route['reason']}."
+    nearest = min(route["candidates"], key=_distance)
+    measured = f"the nearest task, {nearest['task']}, is {far(_distance(nearest))} away"
+    allowed = f"{far(route['threshold'])} is allowed ({route['reason']})"
+    began = f"opened copy {copy}" if route["opened"] else f"joined copy {copy} and starts from {route['source']}"
+    return f"{task} {began}: {measured}, and {allowed}."
+
+
+def far(distance: float) -> str:
+    """A distance in as many digits as matter."""
+    if isinf(distance):
+        return "∞"
+    return f"{distance:,.3g}" if abs(distance) < 1000 else f"{distance:,.0f}"
+
+
+def _distance(candidate: Mapping[str, Any]) -> float:
+    """How far a recorded candidate was; null is a distance that could not be computed, and so infinitely far."""
+    return inf if candidate["distance"] is None else candidate["distance"]
+
+
+def _row(route: Route) -> list[str]:
+    distances = ", ".join(f"{candidate['task']} {far(_distance(candidate))}" for candidate in route["candidates"])
+    threshold = "" if route["threshold"] is None else far(route["threshold"])
+    copy = f"{route['copy']}{' (new)' if route['opened'] else ''}"
+    return [route["task"], copy, route["source"] or "", distances, threshold, route["reason"]]
+
+
+def _lanes(axes: Axes, found: Study, routes: Sequence[Route], lanes: int) -> None:
+    places = {route["task"]: (at, route["copy"]) for at, route in enumerate(routes)}
+    for lane in range(lanes):
+        first = min(at for at, copy in places.values() if copy == lane)
+        axes.plot([first, len(routes) - 0.7], [lane, lane], color=FAINT, lw=7, solid_capstyle="round", zorder=0)
+    for route in routes:
+        here = places[route["task"]]
+        if route["source"]:
+            there = places[route["source"]]
+            bend = f"arc3,rad={-0.5 / (1 + here[0] - there[0])}" if there[1] == here[1] else "arc3"
+            arrow = {"arrowstyle": "-|>", "color": INK, "lw": 1, "connectionstyle": bend, "shrinkA": 6, "shrinkB": 6}
+            axes.annotate("", here, there, arrowprops=arrow)
+        colour, marker = colour_of(found.tasks, route["task"]), marker_of(found.tasks, route["task"])
+        axes.plot(*here, marker=marker, ms=9, color=colour, mec=PAPER, mew=1.2, zorder=3)
+    axes.set_xlim(-0.4, len(routes) - 0.6)
+    axes.set_ylim(lanes - 0.5, -0.9)
+    axes.set_xticks(range(len(routes)), [lines_of(route["task"]) for route in routes])
+    axes.set_yticks(range(lanes), [f"copy {lane}" for lane in range(lanes)])
+    bare(axes)
+
+
+def _distances(axes: Axes, found: Study, routes: Sequence[Route]) -> None:
+    """For each decision, how far every candidate was; the bar is what would have been near enough."""
+    measured = [[candidate for candidate in route["candidates"] if isfinite(_distance(candidate))] for route in routes]
+    far_away = [candidate["distance"] for candidates in measured for candidate in candidates]
+    limits = [route["threshold"] for route in routes]
+    least = min(far_away + limits)
+    if least > 0:
+        axes.set_xscale("log")
+        decades(axes.xaxis, fine=max(far_away + limits) < 100 * least)
+    low = least / 2.5 if least > 0 else least - 0.1 * (max(far_away + limits) - least)
+    for place, (route, candidates) in enumerate(zip(routes, measured, strict=True)):
+        axes.barh(place, route["threshold"] - low, left=low, height=0.62, color=FAINT, lw=0, zorder=0)
+        axes.plot([route["threshold"]] * 2, [place - 0.36, place + 0.36], color=SOFT, lw=1.2)
+        nearest = min((candidate["distance"] for candidate in candidates), default=None)
+        for candidate in candidates:
+            colour, marker = colour_of(found.tasks, candidate["task"]), marker_of(found.tasks, candidate["task"])
+            inside = colour if candidate["distance"] == nearest else PAPER
+            axes.plot(candidate["distance"], place, marker, ms=6, mec=colour, mfc=inside, mew=1.2, ls="", zorder=3)
+    axes.set_ylim(len(routes) - 0.5, -0.5)
+    axes.set_yticks(np.arange(len(routes)), [lines_of(route["task"], 12) for route in routes])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("distance to learned tasks; bar: near enough")

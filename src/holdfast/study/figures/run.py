@@ -1,0 +1,115 @@
+"""One evaluated run with all of its records, checked so that everything in them can be drawn."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import Mistake
+from holdfast.evaluation.certificates import Certificate
+from holdfast.evaluation.matrix import Matrix
+from holdfast.runs.folder import RunFolder
+from holdfast.study.export import losses
+from holdfast.study.groups import Result
+from holdfast.study.shapes import fits
+from holdfast.subnets.copies import from_bits
+
+Curve = Sequence[tuple[int, float]]  # steps, and the loss there
+
+
+@dataclass(frozen=True)
+class Run:
+    """One evaluated run, with all of its records; a record that is not there is empty."""
+
+    path: Path
+    record: Mapping[str, Any]  # config.json
+    matrix: Matrix
+    routes: Sequence[Mapping[str, Any]]
+    certificates: Sequence[Certificate]
+    losses: Mapping[str, Curve]  # by task
+    overlap: Mapping[tuple[str, str], float]  # share of one task's weights that another in its copy uses too
+    has_weights: bool  # whether its policies can act here
+    instead: Sequence[str] = ()  # the folders of older ones of the same run
+
+    @property
+    def seed(self) -> int:
+        """What its randomness began with."""
+        return self.matrix.seed
+
+    @property
+    def name(self) -> str:
+        """Of its folder, wherever that is."""
+        return self.path.resolve().name
+
+
+def read_run(result: Result, matrix: Matrix) -> Run:
+    """All of a run's records; raises if one of them is damaged."""
+    folder = RunFolder(result.folder)
+    return Run(
+        path=result.folder,
+        record=folder.record,
+        matrix=matrix,
+        routes=_routes(folder, matrix),
+        certificates=folder.read_certificates(),
+        losses=_losses(folder),
+        overlap=_overlap(folder, matrix),
+        has_weights=result.has_weights,
+        instead=[Path(name).name for name in result.instead],
+    )
+
+
+def _damaged(folder: RunFolder, name: str) -> Mistake:
+    return Mistake(f"{folder.path / name} is damaged: bring it back, or leave the run out")
+
+
+def _routes(folder: RunFolder, matrix: Matrix) -> list[dict[str, Any]]:
+    """Every task's route, once, in the order of the tasks; copies are opened one after the other."""
+    routes = folder.read_routes()
+    names = [route["task"] for route in routes]
+    earlier = [{route["source"], *(one["task"] for one in route["candidates"])} - {None} for route in routes]
+    copies = {route["copy"] for route in routes}
+    sound = (
+        names == matrix.tasks[: len(names)]
+        and copies == set(range(len(copies)))
+        and all(known <= set(names[:at]) for at, known in enumerate(earlier))
+        and all(route["threshold"] is not None for route in routes if route["candidates"])
+    )
+    if not sound:
+        raise _damaged(folder, "routes.json")
+    return routes
+
+
+def _losses(folder: RunFolder) -> Mapping[str, Curve]:
+    curves: Mapping[str, Sequence[Any]] = folder.read_losses() or losses(folder.events())
+    points = {task: [point for point in curve if _drawable(point)] for task, curve in curves.items()}
+    return {task: curve for task, curve in points.items() if curve}
+
+
+def _drawable(point: Sequence[Any]) -> bool:
+    """Whether a point of a loss curve is a step and a finite loss."""
+    return len(point) == 2 and type(point[0]) is int and point[0] > 0 and fits(point[1], float)
+
+
+def _overlap(folder: RunFolder, matrix: Matrix) -> dict[tuple[str, str], float]:
+    """From the masks, where they are kept; masks of different copies are of different weights."""
+    masks = {task: mask for task in matrix.tasks if (mask := _mask(folder, matrix, task)) is not None}
+    together = [pair for pair in product(masks, masks) if len({matrix.task_copy[task] for task in pair}) == 1]
+    return {
+        (own, other): float((masks[own] & masks[other]).sum() / max(masks[own].sum(), 1)) for own, other in together
+    }
+
+
+def _mask(folder: RunFolder, matrix: Matrix, task: str) -> np.ndarray | None:
+    if not folder.learned or not matrix.accounts:
+        return None
+    file = folder.index.stages[-1].files.get(f"weights/task-{task}")
+    if file is None or task not in matrix.task_copy:
+        return None
+    tensors = folder.tensors(file)
+    total = matrix.accounts[matrix.task_copy[task]]["total"]
+    if "mask" not in tensors or tensors["mask"].numel() != -(-total // 8):
+        raise _damaged(folder, file.path)
+    return from_bits(tensors["mask"], total).numpy()

@@ -1,0 +1,161 @@
+"""What is known of every learner in some runs, read once, ready to be drawn and told."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import Mistake
+from holdfast.evaluation.matrix import Matrix
+from holdfast.runs.folder import RunFolder
+from holdfast.study.figures.run import Run, read_run
+from holdfast.study.groups import Group, Skip, group, read, refuse
+from holdfast.study.summary import Summary, summarise
+
+LONGEST = 80  # letters of a setting's key, which stands in the names of files
+
+Means = list[list[float | None]]  # [stage][task]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a mean over tasks is of: means on other terms do not compare."""
+
+    targets: frozenset[tuple[str, float]]  # by task
+    protocol: str  # its name
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """What was played."""
+        return frozenset(task for task, _ in self.targets)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A learner with one setting, and its runs."""
+
+    key: str  # in names of files and anchors, no other setting's
+    learner: str
+    label: str
+    runs: tuple[Run, ...]  # by seed, at least one
+    settings: Mapping[str, Any]  # flat, by dotted names
+
+    def agrees(self, other: "Setting") -> bool:
+        """Whether it has the same settings as another, so far as both have them."""
+        return all(other.settings[name] == value for name, value in self.settings.items() if name in other.settings)
+
+    @property
+    def matrices(self) -> list[Matrix]:
+        """The results of each run."""
+        return [run.matrix for run in self.runs]
+
+    @property
+    def tasks(self) -> list[str]:
+        """In the order they were learned."""
+        return self.runs[0].matrix.tasks
+
+    @property
+    def terms(self) -> Terms:
+        """Tasks, targets and protocol."""
+        first = self.runs[0].matrix
+        return Terms(frozenset(zip(first.tasks, first.targets, strict=True)), first.protocol["name"])
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Means over the runs, and how sure they are."""
+        return summarise(self.matrices)
+
+    @cached_property
+    def mean(self) -> Means:
+        """Mean returns over the runs; none where a run has no result."""
+        runs = np.array([matrix.mean for matrix in self.matrices], float)  # (runs, stages, tasks), nan for none
+        return [[None if np.isnan(cell) else float(cell) for cell in row] for row in runs.mean(axis=0)]
+
+    def carried(self, stage: int, task: int) -> bool:
+        """Whether in every run nothing that acts in this task had changed since an earlier stage."""
+        return all(matrix.carried[stage][task] is not None for matrix in self.matrices)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs of one suite, those of one setting together."""
+
+    suite: str
+    settings: tuple[Setting, ...]
+    unfinished: tuple[str, ...]  # the folders of runs without results to their end
+
+    @property
+    def tasks(self) -> list[str]:
+        """All that any run learned, in the order of the first that did."""
+        return list(dict.fromkeys(task for setting in self.settings for task in setting.tasks))
+
+    @cached_property
+    def singles(self) -> list[Setting]:
+        """Where tasks were learned alone; first the setting that most others share."""
+        found = [setting for setting in self.settings if setting.learner == "single"]
+        return sorted(found, key=lambda single: -sum(map(single.agrees, self.settings)))
+
+    @cached_property
+    def alone(self) -> Mapping[str, float]:
+        """What each task reaches when it is learned alone; empty where no run tells."""
+        known = [(task, estimate.value) for found in self.singles for task, estimate in found.summary.returns.items()]
+        return dict(reversed(known)) if {task for task, _ in known} >= set(self.tasks) else {}
+
+    @cached_property
+    def reference(self) -> Mapping[str, float]:
+        """What 1 means in a normalised figure: learned alone, or where no run tells, the data's own mean return."""
+        returns = [run.record["data_returns"] for setting in self.settings for run in setting.runs]
+        return self.alone or {task: value for found in reversed(returns) for task, value in found.items()}
+
+    @property
+    def reference_name(self) -> str:
+        """The reference in words."""
+        if not self.alone:
+            return "the data's mean return"
+        return "learned alone" if len(self.singles) == 1 else f"learned alone ({self.singles[0].label})"
+
+    def share(self, task: str, value: float | None) -> float | None:
+        """A return as a share of the reference.
+
+        Where both are negative the fraction is turned round, so that worse stays less; none where neither says a thing.
+        """
+        reference = self.reference.get(task)
+        if value is None or not reference or (reference < 0 <= value):
+            return None
+        return value / reference if reference > 0 else reference / value
+
+
+def study(roots: Sequence[Path], skip: Skip = refuse) -> Study:
+    """All runs in and under these folders; `skip` is told of those that are no run of ours, or damaged."""
+    results, runs = read(*roots, several="a page is about one suite", skip=skip), {}
+    for result in results:
+        if result.matrix:
+            try:
+                runs[result.name] = read_run(result, result.matrix)
+            except Mistake as mistake:
+                skip(str(mistake))
+    unfinished = [result for result in results if result.matrix is None]
+    if not runs and unfinished:
+        raise Mistake(f"none of these runs has results to its end: {RunFolder(unfinished[0].folder).how_to_go_on()}")
+    if not runs:
+        raise Mistake("none of these runs can be shown")
+    groups = group([result for result in results if result.name in runs])
+    keys = _keys([found.label for found in groups])
+    settings = tuple(_setting(key, found, runs) for key, found in zip(keys, groups, strict=True))
+    names = tuple(result.folder.resolve().name for result in unfinished)
+    return Study(results[0].plan["suite"], settings, names)
+
+
+def _keys(labels: Sequence[str]) -> list[str]:
+    """Plain words for labels, short enough for a file's name, numbered where two labels would have the same."""
+    plain = [re.sub(r"[^a-z0-9.+]+", "-", label.lower()).strip("-.")[:LONGEST] for label in labels]
+    return [f"{key}-{at + 1}" if plain.count(key) > 1 or not key else key for at, key in enumerate(plain)]
+
+
+def _setting(key: str, found: Group, runs: Mapping[str, Run]) -> Setting:
+    own = tuple(runs[result.name] for result in found.results)
+    return Setting(key, found.learner, found.label, own, found.settings)

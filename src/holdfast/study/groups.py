@@ -1,0 +1,228 @@
+"""The runs under folders, those together that differ in nothing but the seed."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import Mistake
+from holdfast.evaluation.matrix import Matrix
+from holdfast.learners.plan import completed
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.settings import flattened
+from holdfast.study.groups_labels import label, rank
+from holdfast.study.groups_made import Made
+from holdfast.study.groups_matrix import complete_matrix
+
+ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
+EXPERT = "expert.json"  # beside the runs, what benchmarks/panda/expert_returns.py writes
+OLDER = "the same run, made with older versions, or earlier on another device"
+
+Skip = Callable[[str], None]  # is told why a folder is left out
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is known of a run without its weights."""
+
+    name: str  # of its folder
+    plan: Mapping[str, Any]
+    data_returns: Mapping[str, float]
+    matrix: Matrix | None  # none unless every stage is evaluated
+    folder: Path = Path()
+    datasets: Mapping[str, str] = field(default_factory=dict)  # fingerprints, by task
+    made: Made = field(default_factory=Made)
+    instead: tuple[str, ...] = ()  # older ones of the same run, with other versions or on another device
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether its policies can act here."""
+        return (self.folder / "weights" / "index.json").exists()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The plan, flat, and which data it was."""
+        plan = flattened(completed(self.plan))
+        flat = {name.removeprefix("config."): value for name, value in plan if name not in ASIDE}
+        return flat | ({"datasets": self.data} if self.data else {})
+
+    @property
+    def data(self) -> str:
+        """Eight letters that stand for the data of all tasks; none where the run did not come so far."""
+        return letters(self.datasets) if self.matrix and self.datasets else ""
+
+
+def letters(datasets: Mapping[str, str]) -> str:
+    """Eight letters that stand for these data."""
+    return hashlib.sha256(json.dumps(datasets, sort_keys=True).encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A learner with one setting, and its runs."""
+
+    learner: str
+    label: str  # the learner, and what tells this group from the others
+    settings: Mapping[str, Any]
+    results: tuple[Result, ...]  # in the order of their seeds
+
+    @property
+    def routing(self) -> dict[str, Any]:
+        """The settings of its routing."""
+        routing = (name for name in self.settings if name.startswith("routing."))
+        return {name.removeprefix("routing."): self.settings[name] for name in routing}
+
+    @property
+    def matrices(self) -> list[Matrix]:
+        """Of the runs that are complete."""
+        return [result.matrix for result in self.results if result.matrix]
+
+
+def refuse(problem: str) -> None:
+    """Leaves no folder out: one that cannot be read is a mistake."""
+    raise Mistake(problem)
+
+
+def read(
+    *roots: Path, suite: str | None = None, several: str = "choose one with --suite", skip: Skip = refuse
+) -> list[Result]:
+    """Every run of a suite in these folders and under them, each once, whatever the order of the folders.
+
+    `several` is what to do where there are runs of several suites, and none is chosen. `skip` is told of every folder
+    that is not a run of ours, or damaged.
+    """
+    runs = sorted(
+        (run for root in roots for run in runs_under(root, skip)), key=lambda run: (-len(run[1]), run[1], str(run[0]))
+    )
+    paths = {path.resolve(): (path, name) for path, name in runs}  # of several names the shortest
+    names = [name for _, name in paths.values()]
+    found = []
+    for path, name in paths.values():
+        try:
+            found.append(_result(path, name if names.count(name) == 1 else str(path)))
+        except Mistake as mistake:
+            skip(str(mistake))
+    where = " and ".join(str(root) for root in roots)
+    if not found:
+        raise Mistake(f"{where} holds no runs" + (" that can be read" if paths else ""))
+    suites = sorted({result.plan["suite"] for result in found})
+    if suite is None and len(suites) > 1:
+        raise Mistake(f"{where} holds runs of {' and '.join(suites)}: {several}")
+    own = [result for result in found if result.plan["suite"] == (suite or suites[0])]
+    if not own:
+        raise Mistake(f"{where} holds no run of {suite}, only of {' and '.join(suites)}")
+    fullest = sorted(own, key=lambda result: (not result.has_weights, result.name))  # of copies the first is kept
+    return sorted(_once(fullest), key=lambda result: result.name)
+
+
+def runs_under(root: Path, skip: Skip = refuse) -> list[tuple[Path, str]]:
+    """The runs of a folder and what each is called: itself, or those under it by their way there."""
+    if root.name == EXPERT:  # it stands among the runs, and so among runs/*
+        return []
+    if not root.is_dir():
+        raise Mistake(f"there is no folder {root}")
+    runs = []
+    for path in _folders(root, skip):
+        if (path / "config.json").is_file():
+            runs.append((path, path.resolve().name if path == root else str(path.relative_to(root))))
+        elif (path / "matrix.json").is_file():
+            skip(f"{path} is half a run folder: it has a matrix.json and no config.json")
+    return runs
+
+
+def _folders(root: Path, skip: Skip) -> Iterator[Path]:
+    """A folder and all under it, links followed, each once."""
+    seen, ahead = set(), [root]
+    while ahead:
+        path = ahead.pop(0)
+        if path.resolve() not in seen:
+            seen.add(path.resolve())
+            yield path
+            try:
+                ahead += sorted(inner for inner in path.iterdir() if inner.is_dir())
+            except OSError as problem:
+                skip(f"{path} cannot be read ({problem.strerror})")
+
+
+def _result(path: Path, name: str) -> Result:
+    folder = RunFolder(path)
+    record = folder.record
+    data = record["data_returns"], complete_matrix(folder), path, record["datasets"]
+    return Result(name, record["config"], *data, Made.of(folder))
+
+
+def _once(results: Sequence[Result]) -> list[Result]:
+    """Without copies of a run, as an export is; a seed that was run twice must not count as two."""
+    kept: list[Result] = []
+    for result in results:
+        twin = next((other for other in kept if _is_twin(other, result)), None)
+        if twin is None:
+            kept.append(result)
+        else:
+            kept[kept.index(twin)] = _one_of(twin, result)
+    return kept
+
+
+def _one_of(one: Result, other: Result) -> Result:
+    """The one with results, or of two that were made otherwise the newer, which then says so."""
+    if one.matrix is None or other.matrix is None:
+        return other if one.matrix is None else one
+    if one.made == other.made:
+        if _earned(one.matrix) != _earned(other.matrix):
+            raise Mistake(f"{one.name} and {other.name} are one run with two results: leave one of them out")
+        return one
+    older, newer = sorted((one, other), key=lambda result: (result.made.age, result.name))
+    if older.made.age == newer.made.age:
+        raise Mistake(
+            f"{one.name} and {other.name} are one run made twice, and which is newer is not recorded: "
+            "leave one of them out"
+        )
+    return replace(newer, instead=(*newer.instead, *older.instead, older.name))
+
+
+def _earned(matrix: Matrix) -> list[Any]:
+    """All that a table tells: not what was carried over, nor what was played before it was learned."""
+    cells = (matrix.returns, matrix.successes, matrix.distinct_episodes)
+    learned = [[row[: stage + 1] for stage, row in enumerate(rows)] for rows in cells]
+    return [learned, matrix.targets, matrix.copies, matrix.bytes]
+
+
+def _is_twin(one: Result, other: Result) -> bool:
+    names = ("learner", "seed")
+    return [one.plan[name] for name in names] == [other.plan[name] for name in names] and _alike(one, other)
+
+
+def _alike(one: Result, other: Result) -> bool:
+    """The same settings, and the same data as far as both came."""
+    both = set(one.datasets) & set(other.datasets)
+    known = [{**result.settings, "datasets": None} for result in (one, other)]
+    return known[0] == known[1] and all(one.datasets[task] == other.datasets[task] for task in both)
+
+
+def group(results: Sequence[Result]) -> list[Group]:
+    """By learner, in the order that `holdfast learners` has, and by setting."""
+    sets: list[list[Result]] = []
+    # Complete runs first: they know all their data, so those that are not find the set they belong to.
+    for result in sorted(results, key=lambda one: (one.matrix is None, one.plan["seed"], one.name)):
+        home = next((own for own in sets if _same_learner(own[0], result) and _alike(own[0], result)), None)
+        sets.append([result]) if home is None else home.append(result)
+    named = [(own[0].plan["learner"], own[0].settings) for own in sets]
+    finished = [name for name, own in zip(named, sets, strict=True) if own[0].matrix]
+    groups: dict[str, Group] = {}
+    for (learner, settings), own in zip(named, sets, strict=True):
+        # Runs without results must not change what the others are called.
+        said = label(learner, settings, finished if own[0].matrix else named)
+        if said in groups:  # it began with other data
+            said = f"{said} datasets={letters(own[0].datasets)}"
+        groups[said] = Group(learner, said, settings, tuple(sorted(own, key=_seed)))
+    return sorted(groups.values(), key=lambda found: rank(found.label))
+
+
+def _same_learner(one: Result, other: Result) -> bool:
+    return one.plan["learner"] == other.plan["learner"]
+
+
+def _seed(result: Result) -> tuple[int, str]:
+    return result.plan["seed"], result.name

@@ -1,0 +1,126 @@
+"""The sections about what is inside: where tasks went and why, weights they share, what they cost, what is proven."""
+
+from holdfast.evaluation.certificates import verdict
+from holdfast.study.figures.capacity import capacity
+from holdfast.study.figures.heat import overlap
+from holdfast.study.figures.routes import Route, routing, why
+from holdfast.study.figures.run import Run
+from holdfast.study.figures.study import Setting, Study
+from holdfast.study.page.markup import Html, element, joined, listed, more, paragraph, table
+from holdfast.study.page.section import Section
+from holdfast.study.page.words import those
+
+
+def routes(found: Study) -> Section:
+    """Which copy every task went to, and why."""
+    decided = [setting for setting in found.settings if setting.runs[0].routes]
+    others = [setting.label for setting in found.settings if setting not in decided]
+    said = (
+        "Lanes are copies of the network, tasks stand in the order they arrived, an arrow comes from the task whose "
+        "mask the new one started from. Below, each decision: how far the new task was from every learned one, the "
+        "nearest filled; a task within the bar is near enough to share its copy."
+    )
+    return Section(
+        "routes",
+        "Routing",
+        joined(paragraph(said) if decided else None, _not_so(others, "decided nothing: no masks, no copies to choose")),
+        [routing(found, setting, setting.runs[0]) for setting in decided],
+        element("div", *(_reasons(setting) for setting in decided if _had_a_choice(setting)), class_="grid reasons"),
+    )
+
+
+def _reasons(setting: Setting) -> Html:
+    """Every decision of every run in words."""
+    title = element("h3", f"Why: {setting.label}")
+    first = setting.runs[0]
+    told = [title, listed([why(route) for route in first.routes])]
+    for run in setting.runs[1:]:
+        same = [_decision(route) for route in run.routes] == [_decision(route) for route in first.routes]
+        alike = "decided the same" if same else "decided otherwise"
+        reasons = listed([why(route) for route in run.routes])
+        told.append(more(f"Seed {run.seed} {alike}", setting.label, reasons))
+    return element("div", *told)
+
+
+def _had_a_choice(setting: Setting) -> bool:
+    return any(route["candidates"] for run in setting.runs for route in run.routes)
+
+
+def _decision(route: Route) -> tuple[str, int, str | None]:
+    return route["task"], route["copy"], route["source"]
+
+
+def masks(found: Study) -> Section:
+    """Which weights tasks share."""
+    sparse = [setting for setting in found.settings if setting.runs[0].matrix.accounts]
+    seen = [setting for setting in sparse if setting.runs[0].overlap]
+    unseen = [setting.label for setting in sparse if setting not in seen]
+    others = [setting.label for setting in found.settings if setting not in sparse]
+    said = "Of the weights that the task of a row uses, the share that the task of a column uses as well. "
+    blank = "Tasks in different copies share none, and have no number."
+    return Section(
+        "masks",
+        "Shared weights",
+        joined(
+            paragraph(said + blank) if seen else None,
+            _not_so(unseen, "came without weights, so that the masks cannot be compared; what is reused stands below"),
+            _not_so(others, "had no masks"),
+        ),
+        [overlap(setting, setting.runs[0]) for setting in seen],
+    )
+
+
+def costs(found: Study) -> Section:
+    """What of each copy is used, and what everything costs on disk."""
+    sparse = [setting for setting in found.settings if setting.runs[0].matrix.accounts]
+    said = (
+        "Weights of a copy belong to the task that claimed them first; later tasks may use but not change them. A task "
+        "adds its mask at one bit a weight, the weights that it claimed, and its private parameters."
+    )
+    rows = [
+        [setting.label, *(_bytes(run, part) for part in ("weights", "memory", "total")), _each(setting)]
+        for setting in found.settings
+        for run in setting.runs[:1]
+    ]
+    columns = ["setting", "weights", "only to learn on", "total bytes", "bytes a task"]
+    return Section(
+        "capacity",
+        "Capacity",
+        joined(table(columns, rows, "Bytes on disk"), paragraph(said) if sparse else None),
+        [capacity(found, setting, setting.runs[0]) for setting in sparse],
+    )
+
+
+def _bytes(run: Run, part: str) -> str:
+    """What a part takes, where that is recorded."""
+    return f"{run.matrix.bytes[part]:,}" if part in run.matrix.bytes else ""
+
+
+def _each(setting: Setting) -> str:
+    matrix = setting.runs[0].matrix
+    return f"{matrix.bytes['total'] / len(matrix.tasks):,.0f}"
+
+
+def certificates(found: Study) -> Section:
+    """Whether what was learned is still what it was."""
+    said = (
+        "After every task a fingerprint is taken of all that acts in each task learned so far: weights under its mask, "
+        "private parameters, normaliser. Equal fingerprints are equal policies."
+    )
+    rows = [
+        [setting.label, str(run.seed), verdict(run.certificates), *_fingerprints(setting, number)]
+        for setting in found.settings
+        for number, run in enumerate(setting.runs)
+    ]
+    columns = ["setting", "seed", "certificate", "first task, first and last fingerprint"]
+    return Section("certificates", "Certificates", joined(paragraph(said), table(columns, rows, "Certificates")))
+
+
+def _fingerprints(setting: Setting, number: int) -> list[Html]:
+    run = setting.runs[number]
+    own = [found.fingerprint[:12] for found in run.certificates if found.task == setting.tasks[0]]
+    return [element("code", " → ".join([own[0], own[-1]]) if own else "")]
+
+
+def _not_so(labels: list[str], what: str) -> Html | None:
+    return paragraph(f"{those(labels)} {what}.") if labels else None

@@ -1,0 +1,164 @@
+"""Runs in plain words."""
+
+from collections.abc import Sequence
+
+from holdfast.study.figures.drawing import shown
+from holdfast.study.figures.front import Place, places
+from holdfast.study.figures.study import Setting, Study, Terms
+from holdfast.study.groups import OLDER
+
+FEW = 6
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """So many things."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def named(words: Sequence[str]) -> str:
+    """Words in a sentence."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"
+
+
+def those(labels: Sequence[str]) -> str:
+    """Settings in a sentence: by name while they are few."""
+    return named(labels) if len(labels) <= FEW else f"{len(labels)} settings"
+
+
+def story(found: Study) -> list[str]:
+    """What the runs amount to, in a few sentences."""
+    return [what_was_done(found), *what_was_forgotten(found), *what_is_best(found), *what_is_missing(found)]
+
+
+def what_was_done(found: Study) -> str:
+    """Learners, tasks, episodes."""
+    runs = [run for setting in found.settings for run in setting.runs]
+    fewest = min(setting.summary.episodes for setting in found.settings)
+    learners = counted(len({setting.learner for setting in found.settings}), "learner")
+    carried = any(origin is not None for run in runs for row in run.matrix.carried for origin in row)
+    same = "; where nothing that acts in a task had changed, its result was carried over" if carried else ""
+    episodes = f"Each was played in at least {counted(fewest, 'distinct episode')}."
+    return (
+        f"{counted(len(runs), 'run')} of {learners} learned {_tasks(found)}. "
+        f"After every task all tasks so far were played{same}. {episodes}{_unsure(found)}"
+    )
+
+
+def _tasks(found: Study) -> str:
+    """What was learned; not all need to have learned the same."""
+    counts = [len(setting.tasks) for setting in found.settings]
+    if min(counts) == len(found.tasks):
+        return f"{counted(len(found.tasks), 'task')} of {found.suite} one after another: {named(found.tasks)}"
+    many = str(max(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    return f"{many} of {counted(len(found.tasks), 'task')} of {found.suite} one after another: {named(found.tasks)}"
+
+
+def _unsure(found: Study) -> str:
+    """Where no interval can be given."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for setting in found.settings:
+        if setting.summary.gap.interval is None:
+            groups.setdefault(_bare(setting), []).append(setting.label)
+    said = [
+        f"no intervals{f' of {those(labels)}' if len(labels) < len(found.settings) else ''} are given"
+        + (f" in {named(tasks)} and over all" if tasks else "")
+        for tasks, labels in sorted(groups.items())
+    ]
+    return f" One episode of one run says nothing about others, so {', and '.join(said)}." if said else ""
+
+
+def _bare(setting: Setting) -> tuple[str, ...]:
+    """The tasks whose means have no interval; none are named where none has one."""
+    means = setting.summary.returns
+    bare = tuple(task for task in setting.tasks if means[task].interval is None)
+    return bare if len(bare) < len(setting.tasks) else ()
+
+
+def what_was_forgotten(found: Study) -> list[str]:
+    """Who kept everything, and who lost most."""
+    kept = [setting.label for setting in found.settings if setting.summary.forgotten == 0]
+    lost = sorted((setting for setting in found.settings if setting.summary.forgotten > 0), key=_forgotten)
+    said = f"Exactly nothing was forgotten by {_all_of(found, kept)}." if kept else "Every learner forgot something."
+    if lost:
+        most = lost[-1]
+        said += f" Most was forgotten by {most.label}: {shown(most.summary.forgotten)} of return on average (AvgF)."
+    return [said]
+
+
+def _all_of(found: Study, labels: Sequence[str]) -> str:
+    """Settings in a sentence: where they are many, by learner, if they are all that a learner has."""
+    learners = dict.fromkeys(setting.learner for setting in found.settings if setting.label in labels)
+    whole = {setting.label for setting in found.settings if setting.learner in learners} == set(labels)
+    return f"any setting of {named(list(learners))}" if len(labels) > FEW and whole else named(labels)
+
+
+def _forgotten(setting: Setting) -> float:
+    return setting.summary.forgotten
+
+
+def what_is_best(found: Study) -> list[str]:
+    """The best in the end, and the smallest that forgets nothing, among those that were measured on the same terms."""
+    if len(found.settings) == 1:
+        return [f"In the end it has {cost(found.settings[0])}, and {measured(found.settings[0])}."]
+    ranked = sorted(places(found), key=lambda place: -place.worth.value)
+    terms = list(dict.fromkeys(setting.terms for setting in found.settings))
+    alike = [[place for place in ranked if place.setting.terms == each] for each in terms]
+    return [_best(_among(found, each, terms), rivals) for each, rivals in zip(terms, alike, strict=True)]
+
+
+def _among(found: Study, own: Terms, terms: Sequence[Terms]) -> str:
+    """The beginning of a sentence on those of some terms: what tells these from the others."""
+    said = []
+    if len({each.tasks for each in terms}) > 1:
+        said.append(f"learned {named([task for task in found.tasks if task in own.tasks])}")
+    if len({each.protocol for each in terms}) > 1:
+        said.append(f"were played under {own.protocol}")
+    if sum((each.tasks, each.protocol) == (own.tasks, own.protocol) for each in terms) > 1:
+        targets = dict(own.targets)
+        said.append(f"had the targets {named([shown(targets[task]) for task in found.tasks if task in targets])}")
+    return f"Of those that {named(said)}, the" if said else "The"
+
+
+def _best(begin: str, ranked: Sequence[Place]) -> str:
+    top, near = ranked[0].setting, [place.setting.label for place in ranked[1:] if overlap(place, ranked[0])]
+    said = f"{begin} best mean in the end is that of {top.label}: {measured(top)}, with {cost(top)}."
+    said += f" The intervals of {those(near)} overlap with it." if near else ""
+    kept = [place.setting for place in ranked if place.setting.summary.forgotten == 0]
+    least = min(kept, key=lambda setting: setting.summary.bytes, default=top)
+    if least is not top:
+        said += f" The smallest that forgets nothing is {least.label}: {measured(least)}, with {cost(least)}."
+    return said
+
+
+def overlap(one: Place, other: Place) -> bool:
+    """Whether their 95 % intervals have a number in common, so that it is open which is better."""
+    ours, theirs = one.worth.interval, other.worth.interval
+    return bool(ours and theirs and ours[0] <= theirs[1] and theirs[0] <= ours[1])
+
+
+def measured(setting: Setting) -> str:
+    """What a setting reaches."""
+    summary = setting.summary
+    name, value = ("AvgGap", summary.gap) if summary.normalised is None else ("NormAvg", summary.normalised)
+    between = f" (95 %: {shown(value.interval[0])} to {shown(value.interval[1])})" if value.interval else ""
+    return f"{name} {shown(value.value)}{between}"
+
+
+def cost(setting: Setting) -> str:
+    """What a setting keeps."""
+    return f"{copies(setting)} and {shown(setting.summary.bytes / 1e6)} MB"
+
+
+def copies(setting: Setting) -> str:
+    """How many copies, over its runs."""
+    fewest, most = setting.summary.copies
+    return counted(most, "copy", "copies") if fewest == most else f"{fewest} to {most} copies"
+
+
+def what_is_missing(found: Study) -> list[str]:
+    """Runs that are not shown."""
+    newer = [run for setting in found.settings for run in setting.runs if run.instead]
+    said = [f"{run.name} is shown, not {named(run.instead)}: {OLDER}." for run in newer]
+    if not found.unfinished:
+        return said
+    return [*said, f"Not shown, since not evaluated to its end: {named(found.unfinished)}."]

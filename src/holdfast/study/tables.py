@@ -1,0 +1,206 @@
+"""The tables there are, as data: what runs amount to, and what the publication has in the same places."""
+
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, product
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+from holdfast.data.files import read_json
+from holdfast.errors import Mistake
+from holdfast.study.groups import EXPERT, OLDER, Group, Result, Skip, group, read, refuse
+from holdfast.study.groups_labels import rank
+from holdfast.study.published import (
+    SWEEP,
+    Row,
+    all_rows,
+    auxiliary_rows,
+    main_rows,
+    matching,
+    single_rows,
+    tables,
+    threshold_rows,
+)
+from holdfast.study.shapes import fits
+from holdfast.study.sweep_targets import BEST, best_sweep
+from holdfast.study.tables_lines import (
+    MADE,
+    SEEDS,
+    TASK,
+    Entry,
+    Line,
+    data_lines,
+    differing,
+    expert_line,
+    run_lines,
+    task_lines,
+)
+
+METHOD = (
+    "[from, to] is a 95 % confidence interval: bootstrap percentiles, seeds drawn first, then episodes within each "
+    "(one seed tells nothing of others), and Wilson's for success rates. IQM: the mean of the middle half of all "
+    "runs' and tasks' scores, where 0 is nothing (chance where targets are negative) and 100 the target. AvgF and F "
+    "are exactly 0 where they say 0. episodes: how many distinct ones a mean is of in each run, at least."
+)
+NUMBERED = "A published run stands beside the seed of its number; its random numbers are others."
+PLAYED = {  # what an expert's record has
+    "protocol": {"episodes": int, "first_seed": int},
+    "returns": {str: [float]},
+    "successes": {str: [bool]},
+}
+SUMMARY = ("NormAvg", "AvgGap", "IQM", "behind the expert", "AvgF", "copies", "MB", "episodes", *MADE)
+DETAILS = (TASK, "target", "the data", "return", SWEEP, "when learned", "F")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Lines under columns, and what must be known to read them."""
+
+    title: str
+    columns: tuple[str, ...]  # the first is of labels
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def marks(self) -> dict[tuple[str, ...], str]:
+        """Letters for each way in which runs differ from the published ones: a to z, then aa, ab and so on."""
+        ways = dict.fromkeys(line.differs for line in self.lines if line.differs)
+        marks = ("".join(letters) for length in count(1) for letters in product(ascii_lowercase, repeat=length))
+        return dict(zip(ways, marks, strict=False))
+
+
+@dataclass(frozen=True)
+class Records:
+    """The runs of a suite, and what the expert earned from the same starts."""
+
+    suite: str
+    results: Sequence[Result]
+    expert: Mapping[str, Any] | None
+
+    @property
+    def tasks(self) -> list[str]:
+        """In the publication's order, or in that of the runs."""
+        orders = [tables().get(self.suite, {}).get("order", []), *(result.plan["order"] for result in self.results)]
+        return list(dict.fromkeys(task for order in orders for task in order))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One of the publication's tables, or one like them."""
+
+    about: str
+    rows: Callable[[str], list[Row]]  # that the publication has, by suite
+    lines: Callable[[Entry], list[Line]] = run_lines
+    takes: Callable[[Group], bool] = lambda _: True
+    alone: bool = False  # every run by itself
+    references: bool = False  # whether the data and the expert stand above
+    notes: tuple[str, ...] = (METHOD,)
+
+
+def _affinity(found: Group) -> bool:
+    return found.learner.startswith("affinity")
+
+
+def _single(found: Group) -> bool:
+    return found.learner == "single"
+
+
+KINDS = {
+    "main": Kind("final results, a row for each setting of a learner", main_rows, references=True),
+    "tasks": Kind("final results task by task, and what was forgotten", main_rows, task_lines),
+    "thresholds": Kind("affinity learners at each threshold", threshold_rows, takes=_affinity),
+    "single": Kind("tasks learned alone", single_rows, task_lines, _single),
+    "aux": Kind("every run by itself", auxiliary_rows, alone=True, notes=(METHOD, NUMBERED)),
+}
+
+
+def records(*roots: Path, suite: str | None = None, skip: Skip = refuse) -> Records:
+    """What is under these folders; `skip` is told of those that are no run of ours, or damaged."""
+    results = read(*roots, suite=suite, skip=skip)
+    paths = sorted({result.folder.parent / EXPERT for result in results})
+    experts = {json.dumps(record): record for record in (_expert(path) for path in paths if path.exists())}
+    if len(experts) > 1:
+        raise Mistake(f"these runs stand beside different {EXPERT}: give runs that share one")
+    found = Records(results[0].plan["suite"], results, None)
+    known = [
+        expert for expert in experts.values() if set(found.tasks) <= set(expert["returns"]) & set(expert["successes"])
+    ]
+    return replace(found, expert=known[0] if known else None)
+
+
+def _expert(path: Path) -> Mapping[str, Any]:
+    record = read_json(path)
+    if not fits(record, PLAYED) or _counts(record) != {record["protocol"]["episodes"]}:
+        raise Mistake(f"{path} is not what benchmarks.panda.expert_returns writes: make it again, or delete it")
+    return record
+
+
+def _counts(expert: Mapping[str, Any]) -> set[int]:
+    """How many episodes its tasks have."""
+    return {len(episodes) for name in ("returns", "successes") for episodes in expert[name].values()}
+
+
+def make(kind: str, found: Records, paper: bool = False) -> Table:
+    """A table of these runs; with `paper`, of those alone that the publication has a row for."""
+    if paper and not KINDS[kind].rows(found.suite):
+        raise Mistake(f"nothing is published about {found.suite}: leave --paper out")
+    entries = _entries(KINDS[kind], found, paper)
+    if not entries:
+        raise Mistake(f"none of these runs is one for the table {kind} ({KINDS[kind].about})")
+    lines = [line for entry in entries for line in KINDS[kind].lines(entry)]
+    lines = [*(_references(found) if KINDS[kind].references else []), *lines]
+    used = {column for line in lines for column in [*line.values, *line.published]}
+    columns = [SEEDS, *DETAILS, *found.tasks, *SUMMARY]
+    title = f"{found.suite}: {KINDS[kind].about}"
+    notes = (*KINDS[kind].notes, *_instead(found, {run for line in lines for run in line.runs}))
+    if any(entry.sweep for entry in entries) and SWEEP in used:
+        notes = (*notes, BEST)
+    return Table(title, ("learner", *(name for name in columns if name in used)), tuple(lines), notes)
+
+
+def _instead(found: Records, shown: Container[str]) -> list[str]:
+    """Which runs stand for older ones."""
+    newer = [result for result in found.results if result.instead and result.name in shown]
+    return [f"{result.name} is taken, not {' or '.join(result.instead)}: {OLDER}." for result in newer]
+
+
+def _references(found: Records) -> list[Line]:
+    played = next((result.matrix for result in found.results if result.matrix), None)
+    expert = [expert_line(found.expert, played)] if found.expert and played else []
+    return [*data_lines(found.suite, found.results), *expert]
+
+
+def _entries(kind: Kind, found: Records, paper: bool) -> list[Entry]:
+    """Ours with the published row, where there is one, and published rows that no run here is of."""
+    seeds = sorted({result.plan["seed"] for result in found.results})
+    groups = [one for one in group(found.results) if kind.takes(one)]
+    if kind.alone:
+        groups, seeds = [replace(one, results=(run,)) for one in groups for run in one.results], []
+    rows = kind.rows(found.suite)
+    beside = rows if paper or kind.alone else [*rows, *all_rows(found.suite)]
+    rivals = [(one, _row_for(one, beside)) for one in groups]
+    entries = [
+        Entry(one, row if one is _nearest(row, rivals) else None, seeds, found.expert, best_sweep(one, groups))
+        for one, row in rivals
+    ]
+    ours = [entry for entry in entries if entry.row is not None or not paper]
+    missing = [row for row in rows if row not in [entry.row for entry in ours]]
+    missed = [Entry(None, row, [row["run"]] if kind.alone else []) for row in missing]
+    return sorted([*ours, *missed], key=lambda entry: (rank(entry.label), entry.first))
+
+
+def _row_for(found: Group, rows: Sequence[Row]) -> Row | None:
+    """The published row for a group; where rows are of single runs, that of its seed's number."""
+    own = [row for row in rows if row.get("run") in (None, found.results[0].plan["seed"])]
+    return matching(own, found.learner, found.routing)
+
+
+def _nearest(row: Row | None, rivals: Sequence[tuple[Group, Row | None]]) -> Group:
+    """Of the groups that a published row is for, the one that differs least, and of several the one of most runs."""
+    return min((one for one, other in rivals if other == row), key=_distance)
+
+
+def _distance(found: Group) -> tuple[bool, int, int]:
+    return not found.matrices, len(differing(found)), -len(found.matrices)

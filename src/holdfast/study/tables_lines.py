@@ -1,0 +1,192 @@
+"""The lines of a table: what a group of runs amounts to, or that it is missing, beside what was published."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from holdfast.evaluation.matrix import Matrix
+from holdfast.evaluation.metrics import avg_gap, norm_avg
+from holdfast.study.groups import Group, Result
+from holdfast.study.groups_labels import telling
+from holdfast.study.published import SWEEP, Row, differences, tables
+from holdfast.study.summary import Estimate, Summary, fewest_to_most, summarise
+
+Value = str | Estimate
+SEEDS, TASK, DATA = "seeds", "task", "the data itself"
+MADE = {"budget": "budget", "protocol": "protocol.name"}  # columns that say how runs were made, and the settings
+MEASURES = ("copies", "NormAvg", "AvgGap", "AvgF")  # that the publication has
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row, by column: ours, success rates under it, the publication's numbers beside it."""
+
+    label: str
+    values: Mapping[str, Value]
+    rates: Mapping[str, Estimate] = field(default_factory=dict)
+    published: Mapping[str, float] = field(default_factory=dict)
+    source: str = ""  # what the publication calls its row
+    differs: tuple[str, ...] = ()  # in what these runs differ from the published ones
+    runs: tuple[str, ...] = ()
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A group of runs and the published row for it; one of the two may be missing."""
+
+    group: Group | None
+    row: Row | None
+    seeds: Sequence[int] = ()  # that there might be
+    expert: Mapping[str, Any] | None = None
+    sweep: Mapping[str, Estimate] = field(default_factory=dict)  # by task, the best over several target returns
+
+    @property
+    def label(self) -> str:
+        """What it is called here, or in the publication."""
+        return self.group.label if self.group else self.row["method"] if self.row else ""
+
+    @property
+    def first(self) -> int:
+        """Its first seed, or the publication's number of the run."""
+        return self.group.results[0].plan["seed"] if self.group else (self.row or {}).get("run", 0)
+
+    @cached_property
+    def summary(self) -> Summary | None:
+        """Of its complete runs, if there are any."""
+        return summarise(self.group.matrices, self.expert) if self.group and self.group.matrices else None
+
+    @property
+    def made(self) -> dict[str, Value]:
+        """Budget and protocol of its runs, as far as they are recorded."""
+        settings = self.group.settings if self.group else {}
+        return {column: str(settings[name]) for column, name in MADE.items() if name in settings}
+
+    def line(self, values: Mapping[str, Value], published: Mapping[str, float], **more: Any) -> Line:
+        """With what all lines of an entry share."""
+        values, found = {**values, **self.made}, self.group
+        differs = differing(found) if found and published else ()
+        source = self.row["method"] if self.row and published else ""
+        runs = tuple(result.name for result in found.results) if found else ()
+        return Line(self.label, values, more.get("rates", {}), published, source, differs, runs, self.summary is None)
+
+
+def differing(found: Group) -> tuple[str, ...]:
+    """In what a group differs from the published runs of its learner."""
+    targets = dict(zip(found.matrices[0].tasks, found.matrices[0].targets, strict=True)) if found.matrices else {}
+    return differences(found.results[0].plan["suite"], found.learner, found.settings, targets)
+
+
+def run_lines(entry: Entry) -> list[Line]:
+    """An entry in one line; the tasks are columns."""
+    row = dict(entry.row or {})
+    published = {SEEDS if name == "run" else name: row[name] for name in row if name not in ("method", SWEEP)}
+    names: dict[str, Value] = {SEEDS: seeds_text(entry)}
+    summary = entry.summary
+    if summary is None:
+        return [entry.line(names, published)]
+    return [entry.line({**names, **summary.returns, **_measures(summary)}, published, rates=summary.success)]
+
+
+def task_lines(entry: Entry) -> list[Line]:
+    """An entry task by task, then all of it."""
+    summary, row = entry.summary, entry.row or {}
+    matrices = entry.group.matrices if entry.group else []
+    tasks = matrices[0].tasks if matrices else [name for name in row if name not in (*MEASURES, "method", SWEEP)]
+    lines = [_task_line(entry, summary, task) for task in tasks]
+    names: dict[str, Value] = {SEEDS: seeds_text(entry), TASK: "all"}
+    overall = {name: row[name] for name in MEASURES if name in row}
+    return [*lines, entry.line({**names, **(_measures(summary) if summary else {})}, overall)]
+
+
+def _task_line(entry: Entry, summary: Summary | None, task: str) -> Line:
+    row: Row = entry.row or {}
+    values: dict[str, Value] = {SEEDS: seeds_text(entry), TASK: task}
+    published = {"return": row[task]} if task in row else {}
+    if task in row.get(SWEEP, {}):
+        published[SWEEP] = row[SWEEP][task]
+    if entry.group is None or summary is None:
+        return entry.line(values, published)
+    matrix = entry.group.matrices[0]
+    data = next(result.data_returns for result in entry.group.results if result.matrix)
+    numbers: dict[str, Value] = {
+        "target": Estimate(matrix.targets[matrix.tasks.index(task)]),
+        **({"the data": Estimate(data[task])} if task in data else {}),
+        "return": summary.returns[task],
+        **_sweep(entry, task),
+        "when learned": summary.learned[task],
+        "F": summary.lost[task],
+        "episodes": str(summary.distinct[task]),
+    }
+    rates = {"return": summary.success[task]} if task in summary.success else {}
+    return entry.line(values | numbers, published, rates=rates)
+
+
+def _sweep(entry: Entry, task: str) -> dict[str, Value]:
+    """The best over several target returns, or that it is not measured, where the publication has it."""
+    if task in entry.sweep:
+        return {SWEEP: entry.sweep[task]}
+    return {SWEEP: "not measured"} if task in (entry.row or {}).get(SWEEP, {}) else {}
+
+
+def seeds_text(entry: Entry) -> str:
+    """Which seeds there are, and which are not."""
+    results = entry.group.results if entry.group else ()
+    there = [str(result.plan["seed"]) for result in results if result.matrix]
+    begun = [str(result.plan["seed"]) for result in results if not result.matrix]
+    known = {result.plan["seed"] for result in results}
+    missing = [str(seed) for seed in entry.seeds if seed not in known]
+    said = [f"{', '.join(seeds)} {word}" for seeds, word in ((begun, "unfinished"), (missing, "missing")) if seeds]
+    if not there:
+        return "; ".join(said) or "missing"
+    return ", ".join(there) + (f" ({'; '.join(said)})" if said else "")
+
+
+def _measures(summary: Summary) -> dict[str, Value]:
+    known = {
+        "NormAvg": summary.normalised,
+        "AvgGap": summary.gap,
+        "IQM": summary.middle,
+        "behind the expert": summary.behind,
+        "AvgF": summary.forgetting,
+        "copies": fewest_to_most(summary.copies),
+        "MB": Estimate(summary.bytes / 1e6),
+        "episodes": fewest_to_most(summary.distinct.values()),
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def data_lines(suite: str, results: Sequence[Result]) -> list[Line]:
+    """What the recorded episodes themselves earned, a line for each data that runs learned from."""
+    whole = [result for result in results if result.matrix and set(result.matrix.tasks) <= set(result.data_returns)]
+    known = {json.dumps([result.data_returns, result.plan["order"]], sort_keys=True): result for result in whole}
+    settings = [result.settings for result in known.values()]
+    lines = [_data_line(suite, result, settings) for result in known.values()]
+    return sorted(lines, key=lambda line: line.label) or [Line(DATA, {SEEDS: "missing"}, missing=True)]
+
+
+def _data_line(suite: str, result: Result, settings: Sequence[Mapping[str, Any]]) -> Line:
+    assert result.matrix is not None
+    own = result.settings
+    said = [f"{name}={own[name]}" for name in telling(own, settings, ("data", "transitions", "order", "datasets"))]
+    means = {task: result.data_returns[task] for task in result.matrix.tasks}
+    published = tables().get(suite, {}).get("expert_mean", {})
+    return Line(" ".join([DATA, *said]), _reference(means, result.matrix), {}, published, DATA)
+
+
+def expert_line(expert: Mapping[str, Any], matrix: Matrix) -> Line:
+    """What the expert that made the data earns from the starts that learners are evaluated from."""
+    means = {task: float(np.mean(expert["returns"][task])) for task in matrix.tasks}
+    rates = {task: Estimate(float(np.mean(expert["successes"][task]))) for task in matrix.tasks}
+    return Line("the expert, same starts", {**_reference(means, matrix), "behind the expert": Estimate(0.0)}, rates)
+
+
+def _reference(means: Mapping[str, float], matrix: Matrix) -> dict[str, Value]:
+    values = list(means.values())
+    share, gap = norm_avg(values, matrix.targets), avg_gap(values, matrix.targets)
+    known = {"NormAvg": share, "AvgGap": gap}
+    return {name: Estimate(value) for name, value in {**means, **known}.items() if value is not None}

@@ -1,0 +1,126 @@
+"""What a task looks like to a network: its observations, its actions, its horizon."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.data.episodes import Dataset
+from holdfast.data.normaliser import Normaliser
+from holdfast.data.validation import Range, validate
+from holdfast.errors import Mistake
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """A task's actions are the first `count` of a vocabulary that its whole suite shares."""
+
+    count: int
+    vocabulary: int
+
+    def __post_init__(self) -> None:
+        validate(self)
+        if not 1 <= self.count <= self.vocabulary:
+            raise Mistake(f"a task's {self.count} actions must fit into the suite's vocabulary of {self.vocabulary}")
+
+    @property
+    def shared(self) -> int:
+        """The size that all tasks of a suite have in common."""
+        return self.vocabulary
+
+    @property
+    def active(self) -> Tensor:
+        """Nothing to leave out of the loss: an action is one class."""
+        return torch.ones(1)
+
+    def own(self, actions: np.ndarray) -> np.ndarray:
+        """These actions as the task's environment takes them."""
+        return actions
+
+    def check(self, actions: np.ndarray) -> None:
+        """Raises unless these are actions of this task."""
+        if actions.ndim != 1 or not np.issubdtype(actions.dtype, np.integer):
+            raise Mistake(f"discrete actions must be one integer a step, got {actions.dtype} of shape {actions.shape}")
+        if actions.min() < 0 or actions.max() >= self.count:
+            raise Mistake(f"actions must lie in 0..{self.count - 1}, got {actions.min()}..{actions.max()}")
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """A task's actions are the first `dimension` coordinates in [-1, 1] of a vector that its whole suite shares."""
+
+    dimension: int
+    width: int
+
+    def __post_init__(self) -> None:
+        validate(self)
+        if not 1 <= self.dimension <= self.width:
+            raise Mistake(f"a task's {self.dimension} action dimensions must fit into the suite's {self.width}")
+
+    @property
+    def shared(self) -> int:
+        """The size that all tasks of a suite have in common."""
+        return self.width
+
+    @property
+    def active(self) -> Tensor:
+        """One for each dimension the task has, zero for padding, (width,)."""
+        return (torch.arange(self.width) < self.dimension).float()
+
+    def own(self, actions: np.ndarray) -> np.ndarray:
+        """These actions as the task's environment takes them: without the padding."""
+        return actions[..., : self.dimension]
+
+    def check(self, actions: np.ndarray) -> None:
+        """Raises unless these are actions of this task, padded to the shared width."""
+        if actions.ndim != 2 or actions.shape[1] != self.width or not np.issubdtype(actions.dtype, np.floating):
+            raise Mistake(f"actions must be {self.width} floats a step, got {actions.dtype} of shape {actions.shape}")
+        if np.abs(actions).max() > 1 + 1e-6:
+            raise Mistake(f"actions must lie in [-1, 1], got {actions.min():.3g}..{actions.max():.3g}")
+        if actions[:, self.dimension :].any():
+            raise Mistake(f"a task with {self.dimension} action dimensions must have zeros in the others")
+
+
+Actions = Discrete | Continuous
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The layout that a task's environment, data and policy agree on."""
+
+    observation: tuple[int, ...]  # the shape all tasks of the suite share, padding included
+    actions: Actions
+    horizon: Annotated[int, Range(least=1)]  # the most steps an episode can have
+    normalised: bool = True  # vectors are scaled per task, pixels are not
+
+    def __post_init__(self) -> None:
+        validate(self, "interface.")
+        if len(self.observation) not in (1, 3) or min(self.observation) < 1:
+            raise Mistake(f"observations must be a vector or a stack of frames, got shape {self.observation}")
+
+    def compatible(self, other: "Interface") -> bool:
+        """Whether one network fits both tasks."""
+        same_kind = type(self.actions) is type(other.actions) and self.actions.shared == other.actions.shared
+        return same_kind and self.observation == other.observation
+
+    def normaliser(self, dataset: Dataset) -> Normaliser:
+        """The scaling of this task's observations."""
+        return Normaliser.fit(dataset) if self.normalised else Normaliser.identity()
+
+    def check_dtype(self, dtype: np.dtype) -> None:
+        """Raises unless observations of this type are what the network reads: bytes in frames, numbers in vectors."""
+        if len(self.observation) == 3 and dtype != np.uint8:
+            raise Mistake(f"frames must be uint8 from 0 to 255, got {dtype}")
+        if dtype.kind not in "biuf":
+            raise Mistake(f"observations must be numbers, got {dtype}")
+
+    def check(self, dataset: Dataset) -> None:
+        """Raises unless the dataset is of this interface."""
+        if dataset.observation != self.observation:
+            raise Mistake(f"observations must have shape {self.observation}, got {dataset.observation}")
+        self.check_dtype(dataset.observations.dtype)
+        if dataset.lengths.max() > self.horizon:
+            raise Mistake(f"episodes must have at most {self.horizon} steps, got {dataset.lengths.max()}")
+        self.actions.check(dataset.actions)
