@@ -15,10 +15,10 @@ from rich.table import Table
 from torch import Tensor
 
 from bench.shapes import ATARI, PANDA, Shape
-from holdfast.benchmarks.suites import suite
 from holdfast.nets.policy import Context
 from holdfast.runs.configure import learner
 from holdfast.subnets.selection import largest
+from holdfast.tasks.suite import suite
 from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Silent

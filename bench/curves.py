@@ -15,9 +15,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.benchmarks.suites import suite
 from holdfast.runs.configure import learner
-from holdfast.tasks.task import Suite
+from holdfast.tasks.suite import Suite, suite
 from holdfast.training.recorder import Silent
 
 PLAIN = {"fit.captured": False, "fit.precision": "float32", "fit.packed": False}

@@ -13,11 +13,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.benchmarks.toy.suite import Compass, Rules, task, toy
+from holdfast.benchmarks.toy.suite import Compass, Rules, task
 from holdfast.runs.configure import learner
 from holdfast.runs.folder import RunFolder
 from holdfast.tasks.interface import Discrete
-from holdfast.tasks.task import Suite
+from holdfast.tasks.suite import Suite, suite_spec
 
 SETTINGS = {"fit.steps": 60, "routing.threshold": 100.0, "routing.max_copies": 4, "transitions": 500}
 
@@ -28,7 +28,7 @@ def many(count: int) -> Suite:
     goals = [tuple(float(x) for x in goal) for goal in rng.uniform(-0.8, 0.8, (count, 2))]
     moves = Compass(Discrete(5, 9))
     tasks = tuple(task(f"Corner-{i}", Rules(goal, moves, False, False), 20.0, 500) for i, goal in enumerate(goals))
-    return replace(toy(500), name="toy", tasks=tasks)
+    return replace(suite_spec("toy").suite(transitions=500), tasks=tasks)
 
 
 def measure(count: int) -> list[dict[str, Any]]:

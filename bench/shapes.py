@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from holdfast.benchmarks.suites import suite
 from holdfast.data.episodes import Dataset
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.windows import Windows
@@ -20,6 +19,7 @@ from holdfast.subnets.copies import Copy
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.masked import Masked
 from holdfast.tasks.interface import Continuous, Discrete, Interface
+from holdfast.tasks.suite import suite
 from holdfast.tasks.task import Task
 
 

@@ -18,11 +18,11 @@ pytest.importorskip("ale_py")
 from holdfast.benchmarks.atari import action_lists as blind
 from holdfast.benchmarks.atari.cache import PLACE, STACK, Cached, local_replays
 from holdfast.benchmarks.atari.environments import Arcade
+from holdfast.benchmarks.atari.games import FIVE, STARTS, games
 from holdfast.benchmarks.atari.minari_episodes import resized
 from holdfast.benchmarks.atari.sources import SHIPPED
-from holdfast.benchmarks.atari.suite import BUDGETS, FIVE, PROTOCOLS, STARTS, games
+from holdfast.benchmarks.atari.suite import BUDGETS, PROTOCOLS
 from holdfast.benchmarks.atari.traces import Emulator, Origin, Recording, cut, load
-from holdfast.benchmarks.supply import suite
 from holdfast.cli.main import main
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.frames import stacked
@@ -30,6 +30,7 @@ from holdfast.errors import MissingData, Mistake
 from holdfast.learners.registry import LEARNERS
 from holdfast.runs.configure import configure
 from holdfast.tasks.environments import Environments, Protocol
+from holdfast.tasks.suite import suite
 from tests.tiny import RETAINING
 
 RECORDED = sorted(SHIPPED.glob("*.npz.xz"))

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.benchmarks.suites import suite
 from holdfast.data.randomness import derive
 from holdfast.data.windows import Mixture
 from holdfast.evaluation.rollouts import evaluate
@@ -17,6 +16,7 @@ from holdfast.learners.si import Path
 from holdfast.runs.cache import DiskMemo
 from holdfast.runs.configure import learner
 from holdfast.tasks.environments import Protocol
+from holdfast.tasks.suite import suite
 from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Silent

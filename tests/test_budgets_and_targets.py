@@ -6,20 +6,20 @@ from dataclasses import replace
 import pytest
 
 import holdfast
-from holdfast.benchmarks.suites import SUITES, suite
 from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import fingerprint
+from holdfast.registry import SUITES
 from holdfast.runs.configure import apply, configure, read_plan
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import run
-from holdfast.tasks.task import Suite
+from holdfast.tasks.suite import Suite
 from tests.tiny import QUIET, contents, tiny_learner, tiny_plan, tiny_suite
 
 ORDER = ["NorthEast", "SouthWest"]
 
 
-@pytest.mark.parametrize(("name", "budget"), [(name, budget) for name in SUITES for budget in suite(name).budgets])
+@pytest.mark.parametrize(("name", "budget"), [(name, budget) for name in SUITES for budget in SUITES[name].budgets])
 def test_a_budget_is_the_same_plan_from_python_and_from_the_command_line(name, budget):
     learner = holdfast.learner("naive", holdfast.suite(name), budget=budget, device="cpu")
     assert learner.plan == configure(name, "naive", budget=budget)
@@ -71,7 +71,7 @@ def test_every_suite_has_budgets_and_smoke_is_seconds():
     assert plans["quick"] == replace(
         plans["smoke"], budget="quick", config=plans["quick"].config, protocol=holdfast.Protocol()
     )
-    own = replace(mine, budgets={"smoke": {"fit.steps": 7}})
+    own = replace(mine, spec=replace(mine.spec, budgets={"smoke": {"fit.steps": 7}}))
     assert configure("mine", "naive", budget="smoke", suite=own).config.fit.steps == 7
 
 

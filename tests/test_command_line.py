@@ -27,19 +27,19 @@ from holdfast.benchmarks.atari import action_lists as blind
 from holdfast.benchmarks.atari import expert as atari
 from holdfast.benchmarks.panda import expert_returns as starts
 from holdfast.benchmarks.panda import reach, tune
-from holdfast.benchmarks.suites import SUITES
-from holdfast.benchmarks.supply import Supply
 from holdfast.cli.commands import COMMANDS, SETTINGS
 from holdfast.cli.completion import _flags, words_of
 from holdfast.cli.main import main
 from holdfast.data.printable import printable
 from holdfast.learners.registry import LEARNERS
+from holdfast.registry import SUITES
 from holdfast.runs import progress as recorder
 from holdfast.runs.command import default_command, parse
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.progress import Pace, Screen
 from holdfast.runs.run import run
 from holdfast.study.results import Export
+from holdfast.tasks.suite import RecordedData
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
 SMOKE = ["run", "--suite", "toy", "--learner", "naive", "--budget", "smoke", "--fit.steps", "4", "--no-tensorboard"]
@@ -126,7 +126,7 @@ def test_version_and_help_do_not_import_torch():
 
 def test_what_holdfast_promises_to_python_is_there():
     promised = {name for names in holdfast.MODULES.values() for name in names}
-    assert promised == set(holdfast.__all__)
+    assert promised | {"plugin"} == set(holdfast.__all__)
     assert promised <= set(dir(holdfast))
     for name in holdfast.__all__:
         assert getattr(holdfast, name).__class__
@@ -195,8 +195,10 @@ def test_lists_are_there_as_json(capsys):
 
 
 def test_data_is_listed_as_json(capsys, monkeypatch):
-    monkeypatch.setattr("holdfast.cli.commands.local_replays", lambda: [("game", 3, 40)])
+    recorded = RecordedData(lambda *_: [], lambda *_: [], lambda: [("game", 3, 40)])
+    monkeypatch.setitem(SUITES.added, "atari5", replace(SUITES["atari5"], recorded=recorded))
     monkeypatch.setattr("holdfast.cli.commands.local_datasets", list)
+    monkeypatch.setattr("holdfast.benchmarks.panda.suite.local_datasets", list)
     assert json.loads(printed(capsys, "data", "list", "--json")) == [{"name": "game", "episodes": 3, "transitions": 40}]
 
 
@@ -365,7 +367,8 @@ def test_a_check_of_data_says_that_it_builds_first(capsys, monkeypatch):
         assert "building the data of panda3 that is missing" in capsys.readouterr().err
         return []
 
-    monkeypatch.setattr("holdfast.cli.commands.supply_of", lambda _: Supply(build, lambda *_: [], list))
+    recorded = RecordedData(build, lambda *_: [], list)
+    monkeypatch.setitem(SUITES.added, "panda3", replace(SUITES["panda3"], recorded=recorded))
     main(["data", "check", "panda3"])
 
 
@@ -390,7 +393,8 @@ def test_rebuilding_has_its_old_name_too(monkeypatch):
         asked.append(rebuild)
         return []
 
-    monkeypatch.setattr("holdfast.cli.commands.supply_of", lambda _: Supply(build, lambda *_: [], list))
+    recorded = RecordedData(build, lambda *_: [], list)
+    monkeypatch.setitem(SUITES.added, "panda3", replace(SUITES["panda3"], recorded=recorded))
     for words in (["--again"], ["--rebuild"], []):
         main(["data", "build", "panda3", "--quiet", *words])
     assert asked == [True, True, False]

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.benchmarks.suites import SUITES
 from holdfast.cli.main import main
 from holdfast.learners.registry import LEARNERS
+from holdfast.registry import PLUGINS, SUITES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -95,11 +95,12 @@ def succeed(words: list[str]) -> None:
 
 @pytest.fixture
 def _registries_as_they_were() -> Iterator[None]:
-    learners, suites = dict(LEARNERS), dict(SUITES)
+    learners, suites, plugins = dict(LEARNERS), dict(SUITES.added), list(PLUGINS)
     yield
-    for registry, before in ((LEARNERS, learners), (SUITES, suites)):
+    for registry, before in ((LEARNERS, learners), (SUITES.added, suites)):
         registry.clear()
         registry.update(before)  # type: ignore[arg-type]
+    PLUGINS[:] = plugins
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
@@ -108,6 +109,7 @@ def test_every_block_says_what_it_is_and_is_run_or_among_those_that_are_not(page
     assert {block.language for block in blocks(page)} <= RUN | set(NOT_RUN)
 
 
+FILE = re.compile(r"# (\w+\.(?:py|toml))\n")  # first line of a block that shows a whole file
 MAKE = re.compile(r"make ([a-z]+)(?: +#.*)?")
 
 
@@ -156,7 +158,9 @@ def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.
     code = {block: "\n" * (block.line - 1) + block.content for block in blocks(page)}  # at the page's own lines
     Path(module.__file__).write_text(python_of(page), encoding="utf-8")
     for block in blocks(page):
-        if block.language == "python":
+        if written := FILE.match(block.content):
+            Path(written[1]).write_text(block.content, encoding="utf-8")
+        elif block.language == "python":
             exec(compile(code[block], module.__file__, "exec"), module.__dict__)
         elif block.language in ("console", "sh"):
             for words in commands(block):

@@ -19,7 +19,7 @@ from holdfast.learners.learner import new_net
 from holdfast.nets.policy import Context, Fixed, Policy
 from holdfast.runs.progress import FolderRecorder
 from holdfast.tasks.processes import forkserver
-from holdfast.tasks.task import Suite
+from holdfast.tasks.suite import Suite
 from holdfast.training.adamw import FlatAdamW, Optimiser, TorchAdamW
 from holdfast.training.captured import Captured
 from holdfast.training.step import trainable

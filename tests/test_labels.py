@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.benchmarks.suites import SUITES, suite
 from holdfast.cli.main import main
 from holdfast.learners.plan import Plan, completed
 from holdfast.learners.registry import LEARNERS
+from holdfast.registry import SUITES
 from holdfast.runs.command import default_command, parse
 from holdfast.runs.configure import BUDGETS, apply, configure, read_plan
 from holdfast.runs.settings import flattened
@@ -140,7 +140,7 @@ def test_the_budget_that_is_gone_is_refused_with_words_that_give_the_same_plan(n
     with pytest.raises(holdfast.Mistake, match="no budget 'paper' any more") as refused:
         said(f"--suite {name} --learner {learner} --budget paper")
     words = str(refused.value).rpartition("the same run is ")[2]
-    bare = replace(suite(name), budgets={"full": {}})
+    bare = replace(SUITES[name], budgets={"full": {}}).suite()
     before = apply(configure(name, learner, budget="full", suite=bare), PAPER_0_1[name])
     assert said(f"--suite {name} --learner {learner} {words}") == before
 
@@ -150,7 +150,7 @@ def test_the_kept_atari_records_of_the_budget_paper_are_what_its_new_words_give(
     assert {result.plan["learner"] for result in kept} == set(LEARNERS)
     for result in kept:
         if result.name == f"{result.plan['learner']}-s0":
-            words = suite("atari5").former_budgets["paper"]
+            words = SUITES["atari5"].former_budgets["paper"]
             assert result_of(read_plan(dict(result.plan))) == result_of(
                 said(f"--suite atari5 --learner {result.plan['learner']} {words}")
             )
@@ -174,7 +174,7 @@ def test_an_old_folder_of_the_budget_paper_opens_goes_on_and_is_tabled(
 ) -> None:
     out = tmp_path / "run"
     small = ["--fit.steps", "4", "--order", "NorthEast", "SouthWest", "--no-tensorboard"]
-    words = ["run", "--suite", "toy", "--learner", "naive", *shlex.split(suite("toy").former_budgets["paper"]), *small]
+    words = ["run", "--suite", "toy", "--learner", "naive", *shlex.split(SUITES["toy"].former_budgets["paper"]), *small]
     main([*words, "--no-evaluate", "--out", str(out)])
     path = out / "config.json"
     record = json.loads(path.read_text())

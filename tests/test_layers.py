@@ -39,8 +39,6 @@ KNOWN = {
     ("registry.py", "nets"): "names the built-in backbones, and imports none",
     ("training/cache_key.py", PACKAGE): "hashes the source of the folders that decide a fit, and imports nothing",
     ("study/subprocess.py", "cli"): "names the module that a process of its own runs",
-    ("runs/configure.py", "benchmarks"): "a suite is found by its name",
-    ("runs/forecast.py", "benchmarks"): "a suite is found by its name",
 }
 
 NAME = re.compile(r"[a-z_]+(\.\w+)*(:\w+)?")  # holdfast.runs.run, or learners.naive:Naive as in a registry

@@ -20,7 +20,7 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.benchmarks.atari.suite import FIVE
+from holdfast.benchmarks.atari.games import FIVE
 from holdfast.data.locks import locked
 from holdfast.data.windows import Mixture
 from holdfast.learners.anchor import Anchor

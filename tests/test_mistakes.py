@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.benchmarks.suites import SUITES, suite
 from holdfast.cli.main import main
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.files import packed, read_bytes, read_json, unpacked, write_bytes
 from holdfast.errors import Mistake
 from holdfast.learners.learner import check_device
 from holdfast.learners.registry import LEARNERS
+from holdfast.registry import SUITES
 from holdfast.runs.configure import configure
 from holdfast.runs.configure import learner as learner_by_name
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
 from holdfast.tasks.interface import Continuous, Discrete, Interface
-from holdfast.tasks.task import Suite
+from holdfast.tasks.suite import Suite, suite
 from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
 
 GOOD = (np.zeros((3, 2)), np.zeros(3, int), np.zeros(3))
@@ -465,7 +465,7 @@ def test_a_task_is_learned_once_and_a_run_begins_with_a_new_learner(name, tmp_pa
 
 
 def test_a_setting_that_no_learner_has_is_refused():
-    found = replace(tiny_suite(), presets={"paper": {"fit.stepps": 3}})
+    found = replace(SUITES["toy"], presets={"paper": {"fit.stepps": 3}}).suite()
     with pytest.raises(Mistake, match=r"no learner has a setting 'fit.stepps'"):
         configure("toy", "naive", suite=found)
     with pytest.raises(Mistake, match="no learner has a setting"):
@@ -487,7 +487,7 @@ def test_an_accelerator_that_is_not_there_is_said_so():
 @pytest.mark.parametrize("name", SUITES)
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_every_preset_and_budget_of_every_suite_is_known_to_the_learners(name, learner):
-    found = suite(name)
+    found = SUITES[name]
     for preset in found.presets:
         for budget in found.budgets:
             assert configure(name, learner, preset, budget).budget == budget

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from holdfast.benchmarks.suites import SUITES
 from holdfast.cli.main import main
 from holdfast.data.normaliser import Normaliser
 from holdfast.errors import Mistake
 from holdfast.learners.learner import new_net
 from holdfast.nets.policy import Policy
 from holdfast.nets.transformer import NetConfig
+from holdfast.registry import SUITES
 from holdfast.runs.configure import configure
 from holdfast.runs.run import reopen, run
 from holdfast.study.export import export
@@ -439,7 +439,7 @@ def test_a_mistake_is_one_sentence(
 @pytest.mark.parametrize("name", SUITES)
 def test_every_suite_can_be_filmed(name: str) -> None:
     av = pytest.importorskip("av")
-    suite = SUITES[name]()
+    suite = SUITES[name].suite()
     task, config = suite.tasks[0], NetConfig(width=16, layers=1, heads=1, context=2)
     policy = Policy(new_net(config, suite.interface, 0), Normaliser.identity(), task.interface, task.target, 1.0)
     video = film(policy, task, configure(name, "naive", budget="smoke").protocol, name)

@@ -16,11 +16,10 @@ import h5py
 import numpy as np
 import pytest
 
+from holdfast.benchmarks.panda.arm import ARMS, load, make, make_shared, plain, shared, to_dataset
 from holdfast.benchmarks.panda.check import check, replay
 from holdfast.benchmarks.panda.demonstrations import build, keep, record
 from holdfast.benchmarks.panda.random_returns import SCORES, measure
-from holdfast.benchmarks.panda.suite import ARMS, load, make, make_shared, plain, shared, to_dataset
-from holdfast.benchmarks.supply import silent, suite
 from holdfast.cli.main import main
 from holdfast.data import minari as store
 from holdfast.data.demonstrations import Demonstrations
@@ -28,6 +27,8 @@ from holdfast.errors import MissingData, Mistake
 from holdfast.runs.run import reopen, run
 from holdfast.tasks.environments import InTurn
 from holdfast.tasks.processes import forkserver, processes
+from holdfast.tasks.recorded import silent
+from holdfast.tasks.suite import suite
 from holdfast.tasks.workers import Workers, _serve
 from tests.tiny import PATIENCE, QUIET, contents, tiny_learner
 
@@ -289,7 +290,7 @@ def test_a_cache_of_data_that_was_changed_in_place_is_made_anew(push):
 
 
 def test_more_transitions_than_the_default_are_data_of_their_own(push, monkeypatch):
-    monkeypatch.setattr("holdfast.benchmarks.panda.suite.DEFAULT_SIZE", SIZE)
+    monkeypatch.setattr("holdfast.benchmarks.panda.arm.DEFAULT_SIZE", SIZE)
     keep(PUSH, SIZE, push)
     assert load(PUSH, SIZE - 50).steps < load(PUSH, SIZE).steps
     with pytest.raises(MissingData):

@@ -8,7 +8,7 @@ import pytest
 from holdfast.errors import Mistake
 from holdfast.nets.policy import Fixed, Policy
 from holdfast.tasks.environments import Environments, Step
-from holdfast.tasks.task import Suite
+from holdfast.tasks.suite import Suite
 from tests.tiny import pixel_suite, tiny_learner, tiny_suite
 
 

@@ -24,7 +24,8 @@ from holdfast.runs.options import Options
 from holdfast.runs.run import run
 from holdfast.study.engines import Resources
 from holdfast.tasks.interface import Discrete, Interface
-from holdfast.tasks.task import Suite, Task
+from holdfast.tasks.suite import Suite
+from holdfast.tasks.task import Task
 from tests.tiny import QUIET, pixel_suite, tiny_learner, tiny_suite
 
 

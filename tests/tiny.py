@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.benchmarks.suites import suite
 from holdfast.benchmarks.toy.suite import Compass, Field, Rules
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.learners.learner import Learner
@@ -18,7 +17,8 @@ from holdfast.runs.configure import apply, configure, learner_for
 from holdfast.runs.options import Options
 from holdfast.tasks.environments import InTurn, Protocol
 from holdfast.tasks.interface import Discrete, Interface
-from holdfast.tasks.task import Suite, Task
+from holdfast.tasks.suite import Suite, suite
+from holdfast.tasks.task import Task
 
 QUIET = Options(tensorboard=False, quiet=True)
 PATIENCE = 600.0  # seconds until a test gives up that waits for something; only a defect takes so long

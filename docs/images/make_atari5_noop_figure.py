@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from rows import DATA, OTHER, OURS, draw_episodes, games_figure, scores
 
 from holdfast.benchmarks.atari.sources import SOURCES
-from holdfast.benchmarks.atari.suite import STARTS
+from holdfast.benchmarks.atari.games import STARTS
 from holdfast.runs.folder import RunFolder
 from holdfast.study.groups import Result, read
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.versions import VERSION
 
 if TYPE_CHECKING:
-    from holdfast.benchmarks.suites import SUITES
-    from holdfast.benchmarks.supply import suite
+    from pathlib import Path
+
     from holdfast.data.episodes import Dataset, Episode
     from holdfast.errors import Mistake
     from holdfast.evaluation.matrix import Matrix
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from holdfast.learners.learner import Learner
     from holdfast.learners.registry import LEARNERS
     from holdfast.nets.policy import Policy
+    from holdfast.registry import SUITES
     from holdfast.runs.configure import configure, learner
     from holdfast.runs.options import Options
     from holdfast.runs.run import reopen, run
     from holdfast.tasks.environments import InTurn, Protocol
     from holdfast.tasks.interface import Continuous, Discrete, Interface
-    from holdfast.tasks.task import Suite, Task
+    from holdfast.tasks.suite import RecordedData, Suite, SuiteSpec, suite
+    from holdfast.tasks.task import Task
 
 __version__ = VERSION
 __all__ = [
@@ -38,11 +40,14 @@ __all__ = [
     "Options",
     "Policy",
     "Protocol",
+    "RecordedData",
     "Suite",
+    "SuiteSpec",
     "Task",
     "configure",
     "evaluate",
     "learner",
+    "plugin",
     "reopen",
     "run",
     "suite",
@@ -53,18 +58,25 @@ MODULES = {  # imported when a name is first used, so that `import holdfast` doe
     "holdfast.errors": ("Mistake",),
     "holdfast.evaluation.matrix": ("Matrix",),
     "holdfast.evaluation.rollouts": ("evaluate",),
-    "holdfast.benchmarks.suites": ("SUITES",),
-    "holdfast.benchmarks.supply": ("suite",),
     "holdfast.learners.learner": ("Learner",),
     "holdfast.learners.registry": ("LEARNERS",),
     "holdfast.nets.policy": ("Policy",),
+    "holdfast.registry": ("SUITES",),
     "holdfast.runs.configure": ("configure", "learner"),
     "holdfast.runs.options": ("Options",),
     "holdfast.runs.run": ("reopen", "run"),
     "holdfast.tasks.environments": ("InTurn", "Protocol"),
     "holdfast.tasks.interface": ("Continuous", "Discrete", "Interface"),
-    "holdfast.tasks.task": ("Suite", "Task"),
+    "holdfast.tasks.suite": ("RecordedData", "Suite", "SuiteSpec", "suite"),
+    "holdfast.tasks.task": ("Task",),
 }
+
+
+def plugin(path: "str | Path") -> None:
+    """Runs a plugin file and registers the suites, learners and backbones that it brings."""
+    from holdfast.registry import load_plugin
+
+    load_plugin(path)
 
 
 def __getattr__(name: str) -> Any:

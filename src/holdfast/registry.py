@@ -2,15 +2,17 @@
 
 import hashlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from reprlib import repr as shortened
+from types import ModuleType
 from typing import Any
+
+import cloudpickle
 
 from holdfast.errors import Mistake
 
@@ -21,8 +23,23 @@ SHOWN = 12  # characters of a hash in a message
 class Plugin:
     """A file that adds suites, learners or backbones."""
 
-    file: Path
+    file: Path = field(compare=False)
     sha256: str
+    content: bytes = field(repr=False, compare=False)
+
+    @classmethod
+    def read(cls, file: Path) -> "Plugin":
+        """The plugin in a file."""
+        try:
+            content = file.read_bytes()
+        except OSError as problem:
+            raise Mistake(f"the plugin {file} cannot be read ({problem.strerror or problem}): check --plugin") from None
+        return cls(file.absolute(), hashlib.sha256(content).hexdigest(), content)
+
+    @property
+    def module(self) -> str:
+        """The name of its module, which its content decides."""
+        return f"holdfast_plugin_{self.sha256[:16]}"
 
     def record(self) -> dict[str, str]:
         """The plugin as a run folder records it: the file's name without its folder, and its hash."""
@@ -46,7 +63,7 @@ class Registry(Mapping[str, Any]):
             return self.added[name]
         if name in self.builtin:
             return resolve(self.builtin[name])
-        return self._installed()[name].load()
+        return self._loaded(self._installed()[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self.builtin, *self._installed(), *self.added]))
@@ -57,6 +74,22 @@ class Registry(Mapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in self.builtin or name in self.added or name in self._installed()
 
+    def _loaded(self, point: EntryPoint) -> Any:
+        try:
+            return point.load()
+        except Exception as problem:
+            package = point.dist.name if point.dist else point.value
+            why = _in_one_line(problem)
+            raise Mistake(
+                f"the {self.kind} {point.name} of the package {package} fails when it is loaded: {why}"
+            ) from problem
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        """The object of this name, or the default where there is none."""
+        if name not in self:
+            return default
+        return self[name]
+
     def _hint(self, name: object) -> str:
         near = get_close_matches(str(name)[:64], list(self), 1)
         return f" (did you mean {near[0]}?)" if near else ""
@@ -64,13 +97,20 @@ class Registry(Mapping[str, Any]):
     def _installed(self) -> dict[str, EntryPoint]:
         return {point.name: point for point in entry_points(group=f"holdfast.{self.table.lower()}")}
 
-    def add(self, objects: Mapping[str, Any], plugin: Plugin) -> None:
-        """Adds what a plugin brings; a name that is taken is refused."""
-        for name in objects:
-            if name in self and self.owners.get(name) != plugin:
+    def check_free(self, names: Iterable[Any], plugin: Plugin) -> None:
+        """Raises unless a plugin can add objects of these names."""
+        for name in names:
+            if not isinstance(name, str):
+                raise Mistake(
+                    f"{self.table} in the plugin {plugin.file} must have texts as names, got {shortened(name)}"
+                )
+            if name in self:
                 raise Mistake(f"the plugin {plugin.file} brings a {self.kind} {name!r}, which exists: rename it")
-        for name, found in objects.items():
-            self.added[name], self.owners[name] = found, plugin
+
+    def add(self, objects: Mapping[str, Any], plugin: Plugin) -> None:
+        """Adds what a plugin brings."""
+        self.added.update(objects)
+        self.owners.update(dict.fromkeys(objects, plugin))
 
 
 SUITES = Registry(
@@ -101,6 +141,7 @@ LEARNERS = Registry(
     },
 )
 NETS = Registry("backbone", "NETS", {"dt": "holdfast.nets.transformer:DtConfig", "mlp": "holdfast.nets.mlp:MlpConfig"})
+REGISTRIES = (SUITES, LEARNERS, NETS)
 PLUGINS: list[Plugin] = []  # those that were loaded, in order
 
 
@@ -112,41 +153,57 @@ def resolve(place: str) -> Any:
 
 def load_plugin(path: str | Path) -> Plugin:
     """Runs a plugin file and adds what its dictionaries SUITES, LEARNERS and NETS name; a second time does nothing."""
-    file = Path(path)
-    try:
-        content = file.read_bytes()
-    except OSError as problem:
-        raise Mistake(f"the plugin {file} cannot be read ({problem.strerror or problem}): check --plugin") from None
-    plugin = Plugin(file.absolute(), hashlib.sha256(content).hexdigest())
-    if any(known.sha256 == plugin.sha256 for known in PLUGINS):
+    plugin = Plugin.read(Path(path))
+    if plugin in PLUGINS:
         return plugin
     module = _run(plugin)
-    tables = {registry: getattr(module, registry.table, {}) for registry in (SUITES, LEARNERS, NETS)}
-    for registry, objects in tables.items():
-        if not isinstance(objects, Mapping):
-            raise Mistake(f"{registry.table} in the plugin {file} must be a dictionary of names and objects")
-    if not any(tables.values()):
-        raise Mistake(f"the plugin {file} defines no SUITES, LEARNERS or NETS: it must have one of these dictionaries")
-    for registry, objects in tables.items():
-        registry.add(objects, plugin)
+    try:
+        _register(plugin, module)
+    except Mistake:
+        del sys.modules[plugin.module]
+        raise
+    cloudpickle.register_pickle_by_value(module)  # other processes cannot import it
     PLUGINS.append(plugin)
     return plugin
 
 
-def _run(plugin: Plugin) -> Any:
-    """The plugin's module, under a name that its content decides, so that other processes can import it again."""
-    name = f"holdfast_plugin_{plugin.sha256[:16]}"
-    spec = spec_from_file_location(name, plugin.file)
-    if spec is None or spec.loader is None:
-        raise Mistake(f"the plugin {plugin.file} is not a Python file: its name must end in .py")
-    module = module_from_spec(spec)
-    sys.modules[name] = module
+def _run(plugin: Plugin) -> ModuleType:
+    """The plugin's module, run from the content that was hashed."""
+    module = ModuleType(plugin.module)
+    module.__file__ = str(plugin.file)
+    sys.modules[plugin.module] = module
     try:
-        spec.loader.exec_module(module)
+        exec(compile(plugin.content, plugin.file, "exec"), module.__dict__)
     except Exception as problem:
-        del sys.modules[name]
-        raise Mistake(f"the plugin {plugin.file} fails when it is loaded: {problem!r}") from problem
+        del sys.modules[plugin.module]
+        raise Mistake(f"the plugin {plugin.file} fails when it is loaded: {_in_one_line(problem)}") from problem
     return module
+
+
+def _register(plugin: Plugin, module: ModuleType) -> None:
+    """Adds what the dictionaries of a plugin name, or nothing."""
+    tables = [(registry, getattr(module, registry.table, {})) for registry in REGISTRIES]
+    for registry, objects in tables:
+        if not isinstance(objects, Mapping):
+            raise Mistake(f"{registry.table} in the plugin {plugin.file} must be a dictionary of names and objects")
+        registry.check_free(objects, plugin)
+    if not any(objects for _, objects in tables):
+        raise Mistake(
+            f"the plugin {plugin.file} defines no SUITES, LEARNERS or NETS: it must have one of these dictionaries"
+        )
+    for registry, objects in tables:
+        registry.add(objects, plugin)
+
+
+def _in_one_line(problem: Exception) -> str:
+    return " ".join(f"{type(problem).__name__}: {problem}".split())
+
+
+def plugins_of(suite: str, learner: str, *nets: str) -> list[Plugin]:
+    """The plugins that bring these, each once."""
+    names = [(SUITES, suite), (LEARNERS, learner), *((NETS, net) for net in nets)]
+    owners = [registry.owners[name] for registry, name in names if name in registry.owners]
+    return list(dict.fromkeys(owners))
 
 
 def check_plugins(recorded: Sequence[Mapping[str, str]]) -> None:

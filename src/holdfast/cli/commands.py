@@ -14,17 +14,13 @@ from typing import Annotated, Any, Literal, TypeVar
 import tyro
 from rich.console import Console
 
-from holdfast.benchmarks.atari.cache import local_replays
-from holdfast.benchmarks.experts import TASKS, make_expert
-from holdfast.benchmarks.suites import SUITES
-from holdfast.benchmarks.supply import suite as suite_named
-from holdfast.benchmarks.supply import supply_of
 from holdfast.cli.completion import Shell, Words, script, words_of
 from holdfast.data.minari import local_datasets
 from holdfast.data.printable import printable
 from holdfast.data.validation import check_paths
 from holdfast.errors import Mistake
 from holdfast.learners.registry import LEARNERS
+from holdfast.registry import SUITES
 from holdfast.runs.command import FLAGS, RunCommand, carry_out, default_command, parse, show_data
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.forecast import forecast
@@ -36,6 +32,8 @@ from holdfast.study.results import TableCommand, put_table
 from holdfast.study.sweep import Result, table
 from holdfast.study.sweep_command import SweepCommand, sweep
 from holdfast.study.terminal import checks_table, show, summary
+from holdfast.tasks.recorded import Local
+from holdfast.tasks.suite import Experts, suite_spec
 
 Command = TypeVar("Command")
 
@@ -179,22 +177,21 @@ def data_command(arguments: Sequence[str]) -> None:
         return
     if command.replays < 1:
         raise Mistake(f"a check replays at least one episode of each task, got --replays {command.replays}")
-    suite = suite_named(command.suite or "panda3", command.order, command.transitions, command.data)
-    supply = supply_of(suite)
+    suite = suite_spec(command.suite or "panda3").suite(command.order, command.transitions, command.data)
+    recorded = suite.spec.recorded_data()
     if command.what == "check" and not command.quiet:
         print(f"building the data of {suite.name} that is missing, then checking it", file=sys.stderr)
     with Screen(command.quiet) as screen:
-        names = supply.build(suite, partial(show_data, screen), command.rebuild)
+        names = recorded.build(suite, partial(show_data, screen), command.rebuild)
     if command.what == "build":
         print_lines("\n".join(names))
     else:
-        Output().print(checks_table(supply.check(suite, command.replays)))
+        Output().print(checks_table(recorded.check(suite, command.replays)))
 
 
 def list_data(command: DataCommand) -> None:
     """Prints the data on this machine, of one suite or of all."""
-    everything = [*local_replays(), *local_datasets()]
-    found = supply_of(suite_named(command.suite)).local() if command.suite else everything
+    found = suite_spec(command.suite).recorded_data().local() if command.suite else local_data()
     if command.json:
         print_json([dict(zip(("name", "episodes", "transitions"), one, strict=True)) for one in found])
         return
@@ -204,15 +201,31 @@ def list_data(command: DataCommand) -> None:
         print_lines(f"{name:<40}{episodes:>9} episodes{transitions:>10} transitions")
 
 
+def local_data() -> list[Local]:
+    """All data on this machine: what suites recorded, and other Minari datasets."""
+    recorded = [spec.recorded for spec in map(suite_spec, SUITES) if spec.recorded]
+    found = [one for data in recorded for one in data.local()]
+    return list(dict.fromkeys([*found, *local_datasets()]))
+
+
 def expert_command(arguments: Sequence[str]) -> None:
     """holdfast expert"""
     task, *settings = arguments or ["--help"]
+    known = experts()
+    tasks = ", ".join(task for one in known.values() for task in one.tasks)
     if task in ("-h", "--help"):
-        print(
-            f"usage: holdfast expert TASK ...\n\ntasks: {', '.join(TASKS)}\n\nholdfast expert TASK --help tells more."
-        )
-    else:
-        make_expert(task, settings, partial(print, flush=True))
+        print(f"usage: holdfast expert TASK ...\n\ntasks: {tasks}\n\nholdfast expert TASK --help tells more.")
+        return
+    folder, _, name = task.partition("/")
+    if folder not in known or not name:
+        raise Mistake(f"there is no expert of {task!r}; there are {tasks}")
+    known[folder].make(name, settings, partial(print, flush=True))
+
+
+def experts() -> dict[str, Experts]:
+    """The experts that can be made, by the first part of their tasks' names."""
+    found = [spec.experts for spec in map(suite_spec, SUITES) if spec.experts]
+    return {one.folder: one for one in found}
 
 
 def show_command(arguments: Sequence[str]) -> None:
@@ -243,11 +256,11 @@ def report_command(arguments: Sequence[str]) -> None:
 
 def suites_command(arguments: Sequence[str]) -> None:
     """holdfast suites"""
-    about = {name: (make.__doc__ or "").splitlines()[0] for name, make in SUITES.items()}
+    specs = [suite_spec(name) for name in SUITES]
     if parsed(SuitesCommand, "suites", arguments).json:
-        print_json([{"name": name, "about": about[name], "tasks": make().names} for name, make in SUITES.items()])
+        print_json([{"name": spec.name, "about": spec.about, "tasks": spec.order} for spec in specs])
     else:
-        print_names(about)
+        print_names({spec.name: spec.about for spec in specs})
 
 
 def learners_command(arguments: Sequence[str]) -> None:
@@ -262,8 +275,8 @@ def learners_command(arguments: Sequence[str]) -> None:
 def completion_command(arguments: Sequence[str]) -> None:
     """holdfast completion"""
     shell = parsed(CompletionCommand, "completion", arguments).shell
-    experts = [task for task in TASKS if " " not in task]
-    words = {name: words_of(SETTINGS[name]) if name in SETTINGS else Words({}, experts) for name in COMMANDS}
+    tasks = [task for one in experts().values() for task in one.tasks if " " not in task]
+    words = {name: words_of(SETTINGS[name]) if name in SETTINGS else Words({}, tasks) for name in COMMANDS}
     print(script(shell, words))
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import tyro
 
-from holdfast.benchmarks.suites import SUITES
 from holdfast.learners.registry import LEARNERS
+from holdfast.registry import SUITES
 from holdfast.runs.command import RunCommand, default_command
 from holdfast.runs.configure import BUDGETS, PRESETS
 

@@ -1,7 +1,7 @@
 """Validation of settings: a value has the type of its field and lies in its range; floats are finite."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -126,7 +126,8 @@ def _converted(value: Any, kind: Any) -> Any:
         return tuple(_converted(part, of) for part in value)
     if kind in CONVERSIONS:
         return CONVERSIONS[kind](value)
-    return _accepted(value, isinstance(value, kind) if isinstance(kind, type) else True)
+    plain = get_origin(kind) or kind  # of Mapping[str, int], Mapping
+    return _accepted(value, isinstance(value, plain) if isinstance(plain, type) else True)
 
 
 def _accepted(value: Any, condition: bool) -> Any:
@@ -158,10 +159,20 @@ def _path(value: Any) -> Path:
 CONVERSIONS: dict[Any, Callable[[Any], Any]] = {int: _whole, float: _finite, str: _text, bool: _flag, Path: _path}
 
 
+PLAIN: dict[Any, str] = {
+    int: "a whole number",
+    float: "a finite number",
+    str: "a text",
+    bool: "True or False",
+    Path: "a path",
+    Callable: "a function",
+    Mapping: "a dictionary",
+}
+
+
 def _in_words(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     if get_origin(kind) is tuple:
         return f"a list, each entry {_in_words(get_args(kind)[0])}"
-    plain = {int: "a whole number", float: "a finite number", str: "a text", bool: "True or False", Path: "a path"}
-    return plain.get(kind, f"a {getattr(kind, '__name__', kind)}")
+    return PLAIN.get(get_origin(kind) or kind, f"a {getattr(kind, '__name__', kind)}")

@@ -25,7 +25,8 @@ from holdfast.learners.learner import (
 from holdfast.learners.plan import LearnerConfig, Plan
 from holdfast.nets.policy import Policy
 from holdfast.tasks.interface import Interface
-from holdfast.tasks.task import Suite, Task
+from holdfast.tasks.suite import Suite
+from holdfast.tasks.task import Task
 from holdfast.training.recorder import Recorder
 
 Treatment = Literal["equal", "paper"]

@@ -11,7 +11,7 @@ from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
 from holdfast.nets.transformer import NetConfig
 from holdfast.tasks.environments import Protocol
-from holdfast.tasks.task import Transitions
+from holdfast.tasks.suite import Transitions
 from holdfast.training.config import FitConfig
 
 LATER = {  # settings that older records lack

@@ -17,7 +17,8 @@ from holdfast.learners.learner import (
 from holdfast.learners.plan import Plan
 from holdfast.nets.policy import Policy
 from holdfast.nets.transformer import DecisionTransformer
-from holdfast.tasks.task import Suite, Task
+from holdfast.tasks.suite import Suite
+from holdfast.tasks.task import Task
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Recorder
 

@@ -28,7 +28,8 @@ from holdfast.subnets.capacity import capacity
 from holdfast.subnets.claim import SubnetConfig, begin, check_room, claim, has_room
 from holdfast.subnets.copies import Copy, Subnetwork, effective, from_bits, to_bits
 from holdfast.subnets.layout import Layout
-from holdfast.tasks.task import Suite, Task
+from holdfast.tasks.suite import Suite
+from holdfast.tasks.task import Task
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Recorder
 

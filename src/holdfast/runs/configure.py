@@ -5,9 +5,6 @@ from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from holdfast.benchmarks.panda.demonstrations import Report
-from holdfast.benchmarks.supply import silent
-from holdfast.benchmarks.supply import suite as named_suite
 from holdfast.data.validation import did_you_mean, shown
 from holdfast.errors import Mistake
 from holdfast.learners.learner import Learner, check_device
@@ -15,7 +12,8 @@ from holdfast.learners.memory import check_memory
 from holdfast.learners.plan import Plan, completed
 from holdfast.learners.registry import LEARNERS, entry
 from holdfast.tasks.environments import Protocol
-from holdfast.tasks.task import Settings, Suite, check_suite
+from holdfast.tasks.recorded import Report, silent
+from holdfast.tasks.suite import Settings, Suite, check_suite, suite_spec
 
 PRESETS = ("paper",)
 NO_SETTINGS: Settings = MappingProxyType({})
@@ -38,8 +36,8 @@ def configure(
     protocol: str | None = None,
 ) -> Plan:
     """The plan that these names stand for; `suite` is for one that is not registered under its name."""
-    found = suite or named_suite(name)
-    for former, words in found.former_budgets.items():
+    spec = suite.spec if suite else suite_spec(name)
+    for former, words in spec.former_budgets.items():
         if budget == former:
             raise Mistake(
                 f"there is no budget {former!r} any more, since it was not the publication's: "
@@ -48,14 +46,16 @@ def configure(
     for kind, value, known in (("preset", preset, PRESETS), ("budget", budget, BUDGETS)):
         if value not in known:
             raise Mistake(f"there is no {kind} {value!r}; there are {', '.join(known)}")
-    if budget == "published" and budget not in found.budgets:
+    if budget == "published" and budget not in spec.budgets:
         raise Mistake(f"nothing is published about {name}: use the budget smoke, quick or full")
     plan = Plan(entry(learner).config, Protocol(), name, learner, preset, budget, seed)
-    plan = replace(plan, order=tuple(found.names), transitions=found.transitions, data=found.data)
-    named = {"protocol.name": protocol, **found.protocols.get(protocol, {})} if protocol else {}
-    for settings in (found.presets.get(preset, {}), {**GENERAL, **found.budgets}[budget], named, found.chosen):
+    order = tuple(suite.names) if suite else spec.order
+    plan = replace(plan, order=order, transitions=spec.transitions, data=next(iter(spec.data), None))
+    named = {"protocol.name": protocol, **spec.protocols.get(protocol, {})} if protocol else {}
+    fixed = suite.fixed if suite else {}
+    for settings in (spec.presets.get(preset, {}), {**GENERAL, **spec.budgets}[budget], named, fixed):
         plan = apply(plan, settings)
-    return plan if found.resizable else replace(plan, transitions=found.transitions, data=found.data)
+    return plan
 
 
 def apply(plan: Plan, settings: Settings) -> Plan:
@@ -114,9 +114,9 @@ def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
     return entry(plan.learner).learner(suite, plan, device)
 
 
-def suite_for(plan: Plan, report: Report = silent) -> Suite:
-    """The suite that a plan is about; `report` is told of data that has to be made first."""
-    return named_suite(plan.suite, plan.order, plan.transitions, plan.data, report)
+def suite_for(plan: Plan, report: Report | None = silent) -> Suite:
+    """The suite that a plan is about; `report` is told of data that has to be made first, and None makes none."""
+    return suite_spec(plan.suite).suite(plan.order, plan.transitions, plan.data, report)
 
 
 def learner(

@@ -9,18 +9,18 @@ from statistics import median
 import numpy as np
 import torch
 
-from holdfast.benchmarks.suites import suite
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.errors import MissingData
 from holdfast.learners.learner import check_device
 from holdfast.learners.plan import Plan
 from holdfast.runs.command import RunCommand
-from holdfast.runs.configure import learner_for
+from holdfast.runs.configure import learner_for, suite_for
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import threads
 from holdfast.runs.state import State, state_of
 from holdfast.tasks.interface import Discrete, Interface
-from holdfast.tasks.task import Suite, Task
+from holdfast.tasks.suite import Suite
+from holdfast.tasks.task import Task
 from holdfast.training.recorder import Silent
 
 STEPS = 50  # training steps that are timed
@@ -31,7 +31,7 @@ EPISODE = 200  # steps of an invented episode, at most
 def forecast(command: RunCommand) -> str:
     """What a command would do, a line for each part of it; nothing is written."""
     plan, device = command.plan, check_device(command.device)
-    found = suite(plan.suite, plan.order, plan.transitions, plan.data)  # one that makes no data
+    found = suite_for(plan, report=None)  # makes no data
     state = state_there(command)
     missing = [task.name for task in found.tasks if dataset_of(task) is None]
     steps, tasks = plan.config.fit.steps, len(found.tasks)

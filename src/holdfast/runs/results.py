@@ -18,7 +18,7 @@ from holdfast.runs.options import Options
 from holdfast.runs.progress import Screen
 from holdfast.runs.restore import fingerprints, restore
 from holdfast.tasks.environments import Protocol
-from holdfast.tasks.task import Suite
+from holdfast.tasks.suite import Suite
 from holdfast.training.cache import Memo, NoMemo
 
 TOGETHER = 5  # tasks that are played at once, each in simulators of its own

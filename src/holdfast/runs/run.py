@@ -18,7 +18,7 @@ from holdfast.runs.progress import Board, FolderRecorder, Screen
 from holdfast.runs.restore import restore
 from holdfast.runs.results import Record, empty_matrix
 from holdfast.runs.signals import Interruption
-from holdfast.tasks.task import Suite, check_suite
+from holdfast.tasks.suite import Suite, check_suite
 from holdfast.training.cache import NoMemo
 from holdfast.training.ranks import team
 
@@ -92,10 +92,7 @@ def agreed(suite: Suite, learner: Learner) -> Suite:
     if (suite.name, suite.names) != (learner.plan.suite, list(learner.plan.order)):
         ours, theirs = ", ".join(suite.names), ", ".join(learner.plan.order)
         raise Mistake(f"the learner is for {learner.plan.suite} ({theirs}), not for {suite.name} ({ours})")
-    amounts = learner.plan.transitions, learner.plan.data
-    if suite.resizable and not suite.chosen and (suite.transitions, suite.data) != amounts:
-        return learner.suite
-    return suite.with_data(*amounts)
+    return suite.with_data(learner.plan.transitions, learner.plan.data)
 
 
 def check_fresh(learner: Learner, known: Sequence[str]) -> None:

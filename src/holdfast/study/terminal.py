@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.benchmarks.panda.check import Check
 from holdfast.data.printable import printable
 from holdfast.evaluation.certificates import Certificate, changed, verdict
 from holdfast.evaluation.matrix import Matrix
@@ -16,6 +15,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.state import state_of
 from holdfast.study.published import Row, published
 from holdfast.study.summary import fewest_to_most
+from holdfast.tasks.recorded import DataCheck
 
 
 def show(console: Console, folder: RunFolder, recomputed: bool) -> None:
@@ -173,7 +173,7 @@ def certificate_line(certificates: Sequence[Certificate], recomputed: bool) -> T
     return Text("certificate: ").append(_text(verdict(certificates), colour)).append(known)
 
 
-def checks_table(checks: Sequence[Check]) -> Table:
+def checks_table(checks: Sequence[DataCheck]) -> Table:
     """What a check found: returns, episodes that stand there twice, the range of actions seen, episodes replayed."""
     table = Table(title="recorded data; all that was replayed was exactly as recorded")
     for name in ("task", "episodes", "mean", "worst", "twice", "range", "replayed"):

@@ -8,7 +8,7 @@ from io import BytesIO
 import numpy as np
 
 from holdfast.benchmarks.atari.environments import Arcade
-from holdfast.benchmarks.panda.suite import ARMS, make_shared
+from holdfast.benchmarks.panda.arm import ARMS, make_shared
 from holdfast.benchmarks.toy.suite import Field
 from holdfast.errors import Mistake
 from holdfast.evaluation.rollouts import Played, play

@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 import tyro
 
+from holdfast.benchmarks.atari.games import Game, games
 from holdfast.benchmarks.atari.sources import SOURCES
-from holdfast.benchmarks.atari.suite import Game, games
 from holdfast.errors import Mistake
 from holdfast.tasks.environments import Protocol
 

@@ -5,13 +5,12 @@ from functools import partial
 
 import numpy as np
 
+from holdfast.benchmarks.atari.games import HORIZON, Game, games
 from holdfast.benchmarks.atari.replay import replay
 from holdfast.benchmarks.atari.sources import SOURCES
-from holdfast.benchmarks.atari.suite import HORIZON, Game, games
-from holdfast.benchmarks.panda.check import Check
-from holdfast.benchmarks.panda.demonstrations import Report
 from holdfast.errors import Mistake
-from holdfast.tasks.task import Suite
+from holdfast.tasks.recorded import DataCheck, Report
+from holdfast.tasks.suite import Suite
 
 
 def games_of(suite: Suite) -> list[Game]:
@@ -42,12 +41,12 @@ def _told(report: Report, task: str, wanted: int, done: int) -> None:
     report(task, done, wanted)
 
 
-def check_replays(suite: Suite, replays: int) -> list[Check]:
+def check_replays(suite: Suite, replays: int) -> list[DataCheck]:
     """Compares what is on this machine with what the emulator shows, in some episodes of every game."""
     return [check(game, replays) for game in games_of(suite)]
 
 
-def check(game: Game, replays: int) -> Check:
+def check(game: Game, replays: int) -> DataCheck:
     """One game; the replay itself raises where the emulator differs from the recording."""
     dataset, recording = game.load(), game.frames.recording
     chosen = np.linspace(0, len(dataset) - 1, min(replays, len(dataset))).astype(int)
@@ -56,7 +55,7 @@ def check(game: Game, replays: int) -> Check:
         same = np.array_equal(episode.observations, replayed.frames) and (episode.rewards == replayed.rewards).all()
         if not same:
             raise Mistake(f"{game.frames.folder} is not what {game.rom} shows: remove it, and it is made again")
-    return Check(
+    return DataCheck(
         task=game.task,
         episodes=len(dataset),
         transitions=dataset.steps,

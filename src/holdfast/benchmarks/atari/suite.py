@@ -1,85 +1,18 @@
 """Atari-5: five games from pixels (ale-py)."""
 
-from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.benchmarks.atari.cache import STACK, Cached
-from holdfast.benchmarks.atari.environments import Arcade, Start
+from holdfast.benchmarks.atari.cache import STACK, local_replays
+from holdfast.benchmarks.atari.dataset import build_replays, check_replays
+from holdfast.benchmarks.atari.expert_command import EXPERTS
+from holdfast.benchmarks.atari.games import FIVE, Game, games
 from holdfast.benchmarks.atari.sources import SOURCES
-from holdfast.benchmarks.atari.traces import BLOCK, SCREEN, Origin, cut
-from holdfast.data.episodes import Dataset
-from holdfast.errors import Mistake
-from holdfast.tasks.environments import Protocol
+from holdfast.benchmarks.atari.traces import SCREEN
 from holdfast.tasks.interface import Discrete, Interface
-from holdfast.tasks.task import Suite, Task
+from holdfast.tasks.suite import RecordedData, SuiteSpec
+from holdfast.tasks.task import Task
 
-HORIZON, VOCABULARY = 27_000, 18
-STARTS = {"paper": Start(), "noop": Start(noops=30), "sticky": Start(sticky=0.25)}
-
-
-@dataclass(frozen=True)
-class Game:
-    """One of the five, with data of some kind, over its whole length or its first steps."""
-
-    task: str
-    actions: int  # of its minimal set
-    published: float  # the publication's R*, which stands in where there is no data
-    data: str = "expert-10"
-    horizon: int = HORIZON
-
-    @property
-    def rom(self) -> str:
-        """What the emulator calls it."""
-        return self.task.lower()
-
-    @property
-    def origin(self) -> Origin:
-        """The emulator that it is played in."""
-        return Origin(self.rom, "", horizon=self.horizon, maxpool=SOURCES[self.data].maxpool)
-
-    @property
-    def target(self) -> float:
-        """The largest return in its data."""
-        known = SOURCES[self.data].target(self.origin)
-        return self.published if known is None else float(known)
-
-    @property
-    def frames(self) -> Cached:
-        """Its data, replayed."""
-        whole = SOURCES[self.data].recording(self.rom)
-        size = "" if self.horizon == HORIZON else f"-{self.horizon}"
-        return Cached(f"{self.rom}-{self.data}{size}", cut(whole, self.horizon) if size else whole)
-
-    def load(self) -> Dataset:
-        """Its episodes."""
-        return self.frames.read()
-
-    def environments(self, protocol: Protocol) -> Arcade:
-        """Emulators that start as the protocol says."""
-        if protocol.name not in STARTS:
-            raise Mistake(f"atari5 has no protocol {protocol.name!r}; there are {', '.join(STARTS)}")
-        return Arcade(self.origin, STARTS[protocol.name], min(protocol.lanes, protocol.episodes))
-
-
-FIVE = (
-    Game("Breakout", 4, 114),
-    Game("Alien", 18, 86),
-    Game("Atlantis", 4, 1556),
-    Game("Boxing", 18, 97),
-    Game("Centipede", 18, 135),
-)
-
-
-def games(data: str | None, transitions: int | None) -> dict[str, Game]:
-    """The five by task; fewer transitions are those of each episode's first steps."""
-    data = data or "expert-10"
-    if data not in SOURCES:
-        raise Mistake(f"atari5 has no data {data!r}; there are {', '.join(SOURCES)}")
-    each = -(-(transitions or HORIZON * SOURCES[data].episodes) // SOURCES[data].episodes)
-    horizon = min(-(-each // BLOCK) * BLOCK, HORIZON)
-    return {game.task: replace(game, data=data, horizon=horizon) for game in FIVE}
-
-
+VOCABULARY = 18
 RATE: dict[str, Any] = {"fit.batch": 64, "fit.learning_rate": 3e-4, "fit.schedule": "constant"}
 PAPER: dict[str, Any] = {
     "net.heads": 4,
@@ -140,10 +73,21 @@ def task(game: Game) -> Task:
     return Task(game.task, interface, game.target, game.load, game.environments)
 
 
-def atari5(transitions: int | None = None, data: str | None = None) -> Suite:
-    """Five Atari games from pixels, discrete actions, recorded experts."""
-    found = games(data, transitions)
-    tasks = tuple(task(game) for game in found.values())
-    return Suite(
-        "atari5", tasks, {"paper": PAPER}, BUDGETS, transitions, data or "expert-10", PROTOCOLS, FORMER_BUDGETS
-    )
+def tasks(transitions: int | None, data: str | None) -> list[Task]:
+    """The five games."""
+    return [task(game) for game in games(data, transitions).values()]
+
+
+ATARI5 = SuiteSpec(
+    "atari5",
+    "Five Atari games from pixels, discrete actions, recorded experts.",
+    tuple(game.task for game in FIVE),
+    tasks,
+    presets={"paper": PAPER},
+    budgets=BUDGETS,
+    protocols=PROTOCOLS,
+    former_budgets=FORMER_BUDGETS,
+    data=tuple(SOURCES),
+    recorded=RecordedData(build_replays, check_replays, local_replays),
+    experts=EXPERTS,
+)

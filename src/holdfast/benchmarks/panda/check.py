@@ -1,35 +1,19 @@
 """Whether recorded data is what it should be: its values, its variety, and that the simulator still agrees."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.benchmarks.panda.suite import Arm, load, make
+from holdfast.benchmarks.panda.arm import Arm, load, make
 from holdfast.data.demonstrations import Demonstrations
 from holdfast.data.minari import read
 from holdfast.errors import Mistake
+from holdfast.tasks.recorded import DataCheck
 
 BINS = 10
 
 
-@dataclass(frozen=True)
-class Check:
-    """What was found out about a task's data."""
-
-    task: str
-    episodes: int
-    transitions: int
-    mean: float
-    least: float
-    most: float
-    duplicates: int  # episodes that stand there twice
-    coverage: float  # share of ten bins per action dimension that some action falls into
-    replayed: int  # episodes whose actions were given to the simulator again
-    differing: tuple[str, ...]  # what the simulator said otherwise
-
-
-def check(arm: Arm, transitions: int, replays: int) -> Check:
+def check(arm: Arm, transitions: int, replays: int) -> DataCheck:
     """Loads a task's data, which checks schema and ranges, and replays some episodes."""
     dataset = load(arm, transitions)
     recorded = read(arm.dataset(transitions)).first(transitions)
@@ -38,7 +22,7 @@ def check(arm: Arm, transitions: int, replays: int) -> Check:
     seen = sum(len(np.unique(column)) for column in bins.T)
     chosen = np.linspace(0, len(recorded.lengths) - 1, min(replays, len(recorded.lengths))).astype(int)
     stories = {episode.observations.tobytes() + episode.actions.tobytes() for episode in dataset}
-    return Check(
+    return DataCheck(
         arm.task,
         len(dataset),
         dataset.steps,
@@ -68,7 +52,7 @@ def replay(arm: Arm, recorded: Demonstrations, episodes: np.ndarray) -> tuple[st
     return tuple(differing)
 
 
-def check_all(arms: Sequence[Arm], transitions: int, replays: int) -> list[Check]:
+def check_all(arms: Sequence[Arm], transitions: int, replays: int) -> list[DataCheck]:
     """These tasks; raises if the simulator disagrees with a recording."""
     found = [check(arm, transitions, replays) for arm in arms]
     differing = [line for result in found for line in result.differing]

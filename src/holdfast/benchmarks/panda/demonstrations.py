@@ -10,17 +10,17 @@ from itertools import count, islice
 import gymnasium
 import numpy as np
 
+from holdfast.benchmarks.panda.arm import INTERFACE, Arm, make, plain, quiet
 from holdfast.benchmarks.panda.experts import Expert, Pick, Push, Reach
 from holdfast.benchmarks.panda.random_returns import SCORES
-from holdfast.benchmarks.panda.suite import INTERFACE, Arm, make, plain, quiet
 from holdfast.data.demonstrations import Demonstrations
 from holdfast.data.minari import exists, write
 from holdfast.tasks.processes import processes
+from holdfast.tasks.recorded import Report
 
 BLOCK = 25  # episodes a process plays before it reports
 AHEAD = 2 * (os.cpu_count() or 1)  # blocks that are asked for before they are needed
 EXPERTS: dict[str, Callable[[], Expert]] = {"PandaReach": Reach, "PandaPush": Push, "PandaPickAndPlace": Pick}
-Report = Callable[[str, int, int], None]  # task, transitions so far, transitions wanted
 
 
 def play(env: gymnasium.Env, expert: Expert, seed: int) -> tuple[Demonstrations, bool]:

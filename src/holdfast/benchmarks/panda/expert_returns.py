@@ -9,8 +9,8 @@ from pathlib import Path
 
 import tyro
 
+from holdfast.benchmarks.panda.arm import ARMS, make
 from holdfast.benchmarks.panda.demonstrations import EXPERTS, play
-from holdfast.benchmarks.panda.suite import ARMS, make
 from holdfast.tasks.environments import Protocol
 
 

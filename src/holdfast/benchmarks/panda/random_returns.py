@@ -5,7 +5,7 @@ python -m holdfast.benchmarks.panda.random_returns
 
 import numpy as np
 
-from holdfast.benchmarks.panda.suite import ARMS, Arm, make
+from holdfast.benchmarks.panda.arm import ARMS, Arm, make
 from holdfast.benchmarks.panda.tune import score
 
 # Of 1,000 episodes, seeds 0 to 999, with exact resets; standard error 0.15.

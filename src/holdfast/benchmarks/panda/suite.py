@@ -1,187 +1,17 @@
 """Panda-3: a robot arm reaches, pushes, picks and places (panda-gym)."""
 
-import ctypes
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
-import gymnasium
-import numpy as np
-
-from holdfast.data.demonstrations import Demonstrations
-from holdfast.data.episodes import Dataset
-from holdfast.data.minari import exists, metadata, read
-from holdfast.errors import MissingData, Mistake
-from holdfast.tasks.environments import Protocol
+from holdfast.benchmarks.panda.arm import ACTION, ARMS, DEFAULT_SIZE, HORIZON, OBSERVATION, Arm, environments, load
+from holdfast.benchmarks.panda.check import check_all
+from holdfast.benchmarks.panda.demonstrations import build
+from holdfast.benchmarks.panda.expert_command import EXPERTS
+from holdfast.data.minari import local_datasets
 from holdfast.tasks.interface import Continuous, Interface
-from holdfast.tasks.task import Suite, Task
-from holdfast.tasks.workers import Workers
-
-HORIZON, OBSERVATION, ACTION = 50, 26, 4
-INTERFACE = "panda-1"  # what of an episode is recorded, and how
-DEFAULT_SIZE = 50_000
-MISSING = "panda-gym is not installed: pip install 'holdfast[panda]'"
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One of the three tasks."""
-
-    task: str
-    short: str  # in the names of datasets
-    environment: str
-    actions: int
-    target: float  # R*, as published
-
-    def dataset(self, transitions: int) -> str:
-        """The name of its Minari dataset of that many transitions."""
-        size = "" if transitions == DEFAULT_SIZE else f"-{transitions}"
-        return f"panda/{self.short}-expert{size}-v0"
-
-
-ARMS = {
-    arm.task: arm
-    for arm in (
-        Arm("PandaReach", "reach", "PandaReachDense-v3", 3, -0.00032),
-        Arm("PandaPush", "push", "PandaPushDense-v3", 3, -0.436),
-        Arm("PandaPickAndPlace", "pick-and-place", "PandaPickAndPlaceDense-v3", 4, -0.001),
-    )
-}
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps what the simulator prints at its start, from C, off the screen."""
-    kept = [os.dup(stream) for stream in (1, 2)]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for stream in (1, 2):
-            os.dup2(nowhere, stream)
-        yield
-    finally:
-        ctypes.CDLL(None).fflush(None)  # what C has not written yet shall go nowhere as well
-        for stream, saved in zip((1, 2), kept, strict=True):
-            os.dup2(saved, stream)
-            os.close(saved)
-        os.close(nowhere)
-
-
-class ExactReset(gymnasium.Wrapper):
-    """Makes an episode a function of its seed and actions alone.
-
-    The simulator keeps contacts of the last episode and lets them push in the next one: going back to a state in which
-    nothing touched the cube, and stepping once, makes it forget them. And it takes contacts in the order of their
-    addresses in memory, unless it is told to sort them.
-    """
-
-    def __init__(self, env: gymnasium.Env) -> None:
-        super().__init__(env)
-        self.simulator = env.unwrapped.sim.physics_client  # type: ignore[attr-defined]
-        self.simulator.setPhysicsEngineParameter(deterministicOverlappingPairs=1)
-        env.reset(seed=0)
-        if "object" in env.unwrapped.sim._bodies_idx:  # type: ignore[attr-defined]
-            env.unwrapped.sim.set_base_pose("object", np.array([0.0, 0.0, 5.0]), np.array([0.0, 0.0, 0.0, 1.0]))  # type: ignore[attr-defined]
-        for _ in range(2):
-            self.simulator.stepSimulation()
-        self.untouched = self.simulator.saveState()
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        self.simulator.restoreState(self.untouched)
-        self.simulator.stepSimulation()
-        return super().reset(seed=seed, options=options)
-
-
-class Shared(gymnasium.Wrapper):
-    """The interface that all three tasks share."""
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        observation, info = super().reset(seed=seed, options=options)
-        self.steps = 0
-        return self._shared(observation), info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = super().step(action)
-        self.steps += 1
-        return self._shared(observation), reward, terminated, truncated, info
-
-    def _shared(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
-        return shared({name: part[None] for name, part in observation.items()}, np.array([self.steps]))[0]
-
-
-def shared(observations: Mapping[str, np.ndarray], steps: np.ndarray) -> np.ndarray:
-    """[observation, time left, achieved goal, desired goal] and padding, (N, 26)."""
-    time = (1 - steps[:, None] / HORIZON).astype(np.float32)
-    parts = [observations["observation"], time, observations["achieved_goal"], observations["desired_goal"]]
-    flat = np.concatenate(parts, axis=1, dtype=np.float32)
-    return np.pad(flat, ((0, 0), (0, OBSERVATION - flat.shape[1])))
-
-
-def plain(environment: str) -> gymnasium.Env:
-    """The environment as panda-gym gives it."""
-    with quiet():
-        try:
-            import panda_gym  # noqa: F401  registers the environments
-        except ImportError:
-            raise Mistake(MISSING) from None
-        return gymnasium.make(environment)
-
-
-def make(environment: str) -> gymnasium.Env:
-    """The environment with exact resets."""
-    return ExactReset(plain(environment))
-
-
-def make_shared(environment: str) -> gymnasium.Env:
-    """The environment in the shared interface."""
-    return Shared(make(environment))
-
-
-def to_dataset(demonstrations: Demonstrations) -> Dataset:
-    """Recorded episodes in the shared interface."""
-    lengths = demonstrations.lengths
-    steps = np.concatenate([np.arange(length + 1) for length in lengths])
-    acted = np.concatenate([np.arange(length + 1) < length for length in lengths])  # not the observation after the last
-    actions = np.pad(demonstrations.actions, ((0, 0), (0, ACTION - demonstrations.actions.shape[1])))
-    observations = shared(demonstrations.observations, steps)[acted]
-    return Dataset(observations, actions.astype(np.float32), demonstrations.rewards.astype(np.float32), lengths)
-
-
-def load(arm: Arm, transitions: int) -> Dataset:
-    """The task's recorded episodes: those of its own dataset, or the first of the default one."""
-    sizes = (transitions, DEFAULT_SIZE) if transitions <= DEFAULT_SIZE else (transitions,)
-    for name in map(arm.dataset, sizes):
-        if exists(name):
-            made = metadata(name).get("holdfast_interface")
-            if made != INTERFACE:
-                raise Mistake(
-                    f"{name} was made for interface {made}, not {INTERFACE}: {_again(arm, name, transitions)}"
-                )
-            return to_dataset(read(name).first(transitions))
-    raise MissingData(f"there is no dataset {arm.dataset(transitions)}: holdfast data build panda3 makes it")
-
-
-def _again(arm: Arm, name: str, transitions: int) -> str:
-    size = "" if name == arm.dataset(DEFAULT_SIZE) else f" --transitions {transitions}"
-    return f"holdfast data build panda3{size} --rebuild"
-
-
-def environments(environment: str, protocol: Protocol) -> Workers:
-    """Simulators of a task."""
-    if find_spec("panda_gym") is None:
-        raise Mistake(f"{MISSING}, or learn with --no-evaluate and evaluate where it is")
-    return Workers(partial(make_shared, environment), min(protocol.lanes, protocol.episodes))
-
-
-def task(arm: Arm, transitions: int) -> Task:
-    """One arm as a task."""
-    interface = Interface((OBSERVATION,), Continuous(arm.actions, ACTION), HORIZON)
-    data, simulators = partial(load, arm, transitions), partial(environments, arm.environment)
-    return Task(arm.task, interface, arm.target, data, simulators)
-
+from holdfast.tasks.recorded import DataCheck, Local, Report
+from holdfast.tasks.suite import RecordedData, Suite, SuiteSpec
+from holdfast.tasks.task import Task
 
 RATE: dict[str, Any] = {"fit.batch": 128, "fit.learning_rate": 1e-4, "fit.schedule": "constant"}
 PAPER: dict[str, Any] = {
@@ -224,8 +54,42 @@ BUDGETS: dict[str, dict[str, Any]] = {
 FORMER_BUDGETS = {"paper": "--budget full --fit.steps 50000 --protocol.name paper --protocol.episodes 20"}
 
 
-def panda3(transitions: int | None = None) -> Suite:
-    """A robot arm reaches, pushes, picks and places: three tasks of panda-gym, continuous, scripted experts."""
-    size = transitions or DEFAULT_SIZE
-    tasks = tuple(task(arm, size) for arm in ARMS.values())
-    return Suite("panda3", tasks, {"paper": PAPER}, BUDGETS, size, former_budgets=FORMER_BUDGETS)
+def task(arm: Arm, transitions: int) -> Task:
+    """One arm as a task."""
+    interface = Interface((OBSERVATION,), Continuous(arm.actions, ACTION), HORIZON)
+    data, simulators = partial(load, arm, transitions), partial(environments, arm.environment)
+    return Task(arm.task, interface, arm.target, data, simulators)
+
+
+def tasks(transitions: int | None, data: str | None) -> list[Task]:
+    """The three tasks."""
+    return [task(arm, transitions or DEFAULT_SIZE) for arm in ARMS.values()]
+
+
+def build_demonstrations(suite: Suite, report: Report, rebuild: bool) -> list[str]:
+    """Lets the scripted experts play."""
+    return build([ARMS[name] for name in suite.names], suite.transitions or DEFAULT_SIZE, report, rebuild)
+
+
+def check_demonstrations(suite: Suite, replays: int) -> list[DataCheck]:
+    """Replays Minari datasets."""
+    return check_all([ARMS[name] for name in suite.names], suite.transitions or DEFAULT_SIZE, replays)
+
+
+def local_demonstrations() -> list[Local]:
+    """Minari datasets of the arm."""
+    return [found for found in local_datasets() if found[0].startswith("panda/")]
+
+
+PANDA3 = SuiteSpec(
+    "panda3",
+    "A robot arm reaches, pushes, picks and places: three tasks of panda-gym, continuous, scripted experts.",
+    tuple(ARMS),
+    tasks,
+    presets={"paper": PAPER},
+    budgets=BUDGETS,
+    former_budgets=FORMER_BUDGETS,
+    transitions=DEFAULT_SIZE,
+    recorded=RecordedData(build_demonstrations, check_demonstrations, local_demonstrations),
+    experts=EXPERTS,
+)

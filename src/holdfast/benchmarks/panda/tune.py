@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 import gymnasium
 import numpy as np
 
+from holdfast.benchmarks.panda.arm import ARMS, make
 from holdfast.benchmarks.panda.experts import Expert, Pick, Push
-from holdfast.benchmarks.panda.suite import ARMS, make
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
+from holdfast.tasks.suite import Say
 
 Script = TypeVar("Script", bound=Push | Pick)
-Say = Callable[[object], object]
 
 SCRIPTS: dict[str, Callable[[], Push | Pick]] = {"push": Push, "pick-and-place": Pick}
 FRESH = 1_000_000_000  # scores begin at this seed; tuning stays far below

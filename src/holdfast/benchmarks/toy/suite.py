@@ -10,8 +10,10 @@ import numpy as np
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.tasks.environments import InTurn, Protocol
 from holdfast.tasks.interface import Continuous, Discrete, Interface
-from holdfast.tasks.task import Suite, Task
+from holdfast.tasks.suite import SuiteSpec
+from holdfast.tasks.task import Task
 
+SIZE = 4_000  # transitions per task
 OBSERVATION = 4  # position and last move, two coordinates each
 GOALS = {"NorthEast": (0.6, 0.6), "SouthWest": (-0.6, -0.6), "NorthWest": (-0.6, 0.6), "SouthEast": (0.6, -0.6)}
 MOVES = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [1, -1], [-1, 1], [-1, -1]], float)
@@ -162,25 +164,48 @@ def near(action: float, latent: float) -> dict[str, float]:
     }
 
 
-def toy(transitions: int | None = None) -> Suite:
-    """Four corners, discrete moves, paid by the step for being there; the last task has diagonal moves as well."""
-    size = transitions or 4_000
+def corners(transitions: int | None, data: str | None) -> list[Task]:
+    """Discrete moves; the last task has diagonal moves as well."""
     rules = {
         name: Rules(goal, Compass(Discrete(9 if name == "SouthEast" else 5, 9)), rail=False, ends=False)
         for name, goal in GOALS.items()
     }
-    preset = {**PRESET, **near(action=8.0, latent=150.0), "fit.return_scale": 20.0}
-    tasks = tuple(task(name, rule, 20.0, size) for name, rule in rules.items())
-    return Suite("toy", tasks, {"paper": preset}, BUDGETS, size, former_budgets=FORMER_BUDGETS)
+    return [task(name, rule, 20.0, transitions or SIZE) for name, rule in rules.items()]
 
 
-def toy_continuous(transitions: int | None = None) -> Suite:
-    """Four corners, continuous moves, over when there, the distance to pay until then; the third task is on a rail."""
-    size = transitions or 4_000
+def continuous_corners(transitions: int | None, data: str | None) -> list[Task]:
+    """Continuous moves; the third task is on a rail."""
     rules = {
         name: Rules(goal, Glide(Continuous(1 if name == "NorthWest" else 2, 2)), rail=name == "NorthWest", ends=True)
         for name, goal in GOALS.items()
     }
-    preset = {**PRESET, **near(action=1.0, latent=50.0), "fit.return_scale": 10.0, "fit.sampling": "windows"}
-    tasks = tuple(task(name, rule, -0.2, size) for name, rule in rules.items())
-    return Suite("toy-continuous", tasks, {"paper": preset}, BUDGETS, size, former_budgets=FORMER_BUDGETS)
+    return [task(name, rule, -0.2, transitions or SIZE) for name, rule in rules.items()]
+
+
+TOY = SuiteSpec(
+    "toy",
+    "Four corners, discrete moves, paid by the step for being there; the last task has diagonal moves as well.",
+    tuple(GOALS),
+    corners,
+    presets={"paper": {**PRESET, **near(action=8.0, latent=150.0), "fit.return_scale": 20.0}},
+    budgets=BUDGETS,
+    former_budgets=FORMER_BUDGETS,
+    transitions=SIZE,
+)
+TOY_CONTINUOUS = SuiteSpec(
+    "toy-continuous",
+    "Four corners, continuous moves, over when there, the distance to pay until then; the third task is on a rail.",
+    tuple(GOALS),
+    continuous_corners,
+    presets={
+        "paper": {
+            **PRESET,
+            **near(action=1.0, latent=50.0),
+            "fit.return_scale": 10.0,
+            "fit.sampling": "windows",
+        }
+    },
+    budgets=BUDGETS,
+    former_budgets=FORMER_BUDGETS,
+    transitions=SIZE,
+)

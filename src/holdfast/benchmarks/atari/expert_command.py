@@ -1,0 +1,23 @@
+"""How `holdfast expert atari/GAME` trains an expert."""
+
+from collections.abc import Sequence
+
+import tyro
+
+from holdfast.benchmarks.atari import expert
+from holdfast.errors import Mistake
+from holdfast.tasks.suite import Experts, Say
+
+
+def make_expert(name: str, words: Sequence[str], say: Say) -> None:
+    """Trains a network to play a game."""
+    if any(word.partition("=")[0] == "--game" for word in words):
+        raise Mistake(f"atari/{name} names the game already: leave --game out")
+    arguments = ["--game", name, *words]
+    config = tyro.cli(
+        expert.Config, prog=f"holdfast expert atari/{name}", args=arguments, config=(tyro.conf.DisallowNone,)
+    )
+    expert.run(config, say)
+
+
+EXPERTS = Experts("atari", ("GAME for any game of ale-py",), make_expert)

@@ -1,0 +1,77 @@
+"""The five games of Atari-5: their emulators and their recorded episodes."""
+
+from dataclasses import dataclass, replace
+
+from holdfast.benchmarks.atari.cache import Cached
+from holdfast.benchmarks.atari.environments import Arcade, Start
+from holdfast.benchmarks.atari.sources import SOURCES
+from holdfast.benchmarks.atari.traces import BLOCK, Origin, cut
+from holdfast.data.episodes import Dataset
+from holdfast.errors import Mistake
+from holdfast.tasks.environments import Protocol
+
+HORIZON = 27_000
+STARTS = {"paper": Start(), "noop": Start(noops=30), "sticky": Start(sticky=0.25)}
+
+
+@dataclass(frozen=True)
+class Game:
+    """One of the five, with data of some kind, over its whole length or its first steps."""
+
+    task: str
+    actions: int  # of its minimal set
+    published: float  # the publication's R*, which stands in where there is no data
+    data: str = "expert-10"
+    horizon: int = HORIZON
+
+    @property
+    def rom(self) -> str:
+        """What the emulator calls it."""
+        return self.task.lower()
+
+    @property
+    def origin(self) -> Origin:
+        """The emulator that it is played in."""
+        return Origin(self.rom, "", horizon=self.horizon, maxpool=SOURCES[self.data].maxpool)
+
+    @property
+    def target(self) -> float:
+        """The largest return in its data."""
+        known = SOURCES[self.data].target(self.origin)
+        return self.published if known is None else float(known)
+
+    @property
+    def frames(self) -> Cached:
+        """Its data, replayed."""
+        whole = SOURCES[self.data].recording(self.rom)
+        size = "" if self.horizon == HORIZON else f"-{self.horizon}"
+        return Cached(f"{self.rom}-{self.data}{size}", cut(whole, self.horizon) if size else whole)
+
+    def load(self) -> Dataset:
+        """Its episodes."""
+        return self.frames.read()
+
+    def environments(self, protocol: Protocol) -> Arcade:
+        """Emulators that start as the protocol says."""
+        if protocol.name not in STARTS:
+            raise Mistake(f"atari5 has no protocol {protocol.name!r}; there are {', '.join(STARTS)}")
+        return Arcade(self.origin, STARTS[protocol.name], min(protocol.lanes, protocol.episodes))
+
+
+FIVE = (
+    Game("Breakout", 4, 114),
+    Game("Alien", 18, 86),
+    Game("Atlantis", 4, 1556),
+    Game("Boxing", 18, 97),
+    Game("Centipede", 18, 135),
+)
+
+
+def games(data: str | None, transitions: int | None) -> dict[str, Game]:
+    """The five by task; fewer transitions are those of each episode's first steps."""
+    data = data or "expert-10"
+    if data not in SOURCES:
+        raise Mistake(f"atari5 has no data {data!r}; there are {', '.join(SOURCES)}")
+    each = -(-(transitions or HORIZON * SOURCES[data].episodes) // SOURCES[data].episodes)
+    horizon = min(-(-each // BLOCK) * BLOCK, HORIZON)
+    return {game.task: replace(game, data=data, horizon=horizon) for game in FIVE}

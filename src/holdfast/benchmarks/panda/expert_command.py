@@ -1,0 +1,25 @@
+"""How `holdfast expert panda/NAME` trains or tunes an expert of the arm."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import tyro
+
+from holdfast.benchmarks.panda import reach, tune
+from holdfast.benchmarks.panda.tune import SCRIPTS
+from holdfast.errors import Mistake
+from holdfast.tasks.suite import Experts, Say
+
+
+def make_expert(name: str, words: Sequence[str], say: Say) -> None:
+    """Trains the network that reaches, or tunes the script of another task."""
+    parse = partial(tyro.cli, prog=f"holdfast expert panda/{name}", args=words, config=(tyro.conf.DisallowNone,))
+    if name == "reach":
+        reach.run(parse(reach.Settings), say)
+    elif name in SCRIPTS:
+        tune.run(name, parse(tune.Settings), say)
+    else:
+        raise Mistake(f"there is no expert of 'panda/{name}'; there are {', '.join(EXPERTS.tasks)}")
+
+
+EXPERTS = Experts("panda", ("reach", *SCRIPTS), make_expert)
