@@ -22,10 +22,10 @@ from holdfast.evaluation.rollouts import Played, side_by_side
 from holdfast.nets.policy import Policy
 from holdfast.subnets.masked import Masked
 from holdfast.tasks.environments import Environments, Protocol
-from holdfast.training.captured import Captured
+from holdfast.training.captured import CapturedLoop
 from holdfast.training.config import FitConfig
-from holdfast.training.fit import OneByOne, stride_of
-from holdfast.training.step import Descent
+from holdfast.training.fit import EagerLoop, loop_for
+from holdfast.training.step import Trainer
 
 STRETCH = {"cuda": FitConfig().log_every, "cpu": 5}  # steps that are timed together: the loss is read back once
 
@@ -90,14 +90,14 @@ def stepping(shape: Shape, device: str, masked: bool, packed: bool = True, captu
     """Some steps of training."""
     config = FitConfig(steps=10**9, batch=shape.batch, captured=captured, clip=0.25)
     model = shape.masked() if masked else shape.dense()
-    descent = Descent(model.to(device).train(), config, None)
-    stride = stride_of(descent, shape.windows(device, packed), seed=0)
-    assert isinstance(stride, Captured if captured and device == "cuda" else OneByOne)
+    trainer = Trainer(model.to(device).train(), config, None)
+    loop = loop_for(trainer, shape.windows(device, packed), seed=0)
+    assert isinstance(loop, CapturedLoop if captured and device == "cuda" else EagerLoop)
     done = 0
 
     def stretch() -> None:
         nonlocal done
-        float(stride.advance(range(done, done + STRETCH[device])).mean())
+        float(loop.advance(range(done, done + STRETCH[device])).mean())
         done += STRETCH[device]
 
     return stretch

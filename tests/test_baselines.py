@@ -13,10 +13,10 @@ from holdfast.evaluation.rollouts import evaluate
 from holdfast.learners.anchor import Anchor
 from holdfast.learners.ewc import fisher_information
 from holdfast.learners.si import Path
-from holdfast.runs.cache import DiskMemo
 from holdfast.runs.configure import learner
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import suite
+from holdfast.training.cache import DiskCache
 from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Silent
@@ -99,7 +99,7 @@ def test_the_path_integral_of_small_steps_is_the_loss_that_was_lost():
             return torch.tensor([1.0])
 
     before = float(model.loss(torch.tensor([1.0])).detach())
-    fit(model, One(), FitConfig(steps=2000, learning_rate=5e-4, weight_decay=0.0, clip=1e9), 0, Silent(), path)
+    fit(model, One(), FitConfig(steps=2000, learning_rate=5e-4, weight_decay=0.0, clip=1e9), 0, Silent(), "task", path)
     after = float(model.loss(torch.tensor([1.0])).detach())
     assert float(path.integral["w"]) == pytest.approx(before - after, rel=0.01)
 
@@ -111,7 +111,7 @@ def test_a_fit_is_adamw_of_the_clipped_gradient_at_the_rate_of_each_step():
 
     model, plain = Parabola([3.0, -2.0], [1.0, 0.0]), Parabola([3.0, -2.0], [1.0, 0.0])
     config = FitConfig(steps=20, learning_rate=0.1, schedule="one-cycle", weight_decay=0.5, clip=0.25)
-    fit(model, Every(), config, 0, Silent())
+    fit(model, Every(), config, 0, Silent(), "task")
     optimiser = torch.optim.AdamW(plain.parameters(), 1.0, (0.9, 0.999), 1e-8, 0.5)
     for step in range(20):
         optimiser.param_groups[0]["lr"] = config.rate(step)
@@ -232,7 +232,7 @@ def test_the_papers_treatment_neither_normalises_nor_masks_actions():
 def results(tmp_path_factory) -> dict[str, list[list[float]]]:
     """Mean returns on toy, as in matrix.json, of learners trained well enough to tell them apart."""
     found, protocol, recorder = suite("toy"), Protocol(episodes=20), Silent()
-    recorder.memo = DiskMemo(tmp_path_factory.mktemp("memo"))  # what several learners train alike is trained once
+    recorder.cache = DiskCache(tmp_path_factory.mktemp("cache"))  # what several learners train alike is trained once
     table: dict[str, list[list[float]]] = {}
     for name in ["single", "naive", *SPARSE]:
         trained = learner(name, found, seed=0, device="cpu")

@@ -553,15 +553,15 @@ def test_an_interrupted_fit_is_saved_says_its_step_and_goes_on_to_the_same_bits(
 ) -> None:
     found = tiny_suite(tasks=2)
     run(found, tiny_learner(name, found), tmp_path / "whole", QUIET)
-    step, taken = fitting.OneByOne._step, [0]
+    step, taken = fitting.EagerLoop._step, [0]
 
-    def step_and_signal(self: fitting.OneByOne, number_of_step: int) -> torch.Tensor:
+    def step_and_signal(self: fitting.EagerLoop, number_of_step: int) -> torch.Tensor:
         taken[0] += 1
         if taken[0] == 12 + at:  # in the second task
             os.kill(os.getpid(), number)
         return step(self, number_of_step)
 
-    monkeypatch.setattr(fitting.OneByOne, "_step", step_and_signal)
+    monkeypatch.setattr(fitting.EagerLoop, "_step", step_and_signal)
     with pytest.raises(KeyboardInterrupt, match=f"interrupted at step {at} of 12 of task {found.names[1]}; the same"):
         run(found, tiny_learner(name, found), tmp_path / "cut", QUIET)
     before = taken[0]
@@ -578,14 +578,14 @@ def test_an_interrupted_fit_is_saved_says_its_step_and_goes_on_to_the_same_bits(
 def test_the_command_line_says_where_it_was_interrupted_and_ends_as_a_shell_expects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    step = fitting.OneByOne._step
+    step = fitting.EagerLoop._step
 
-    def step_and_signal(self: fitting.OneByOne, number: int) -> torch.Tensor:
+    def step_and_signal(self: fitting.EagerLoop, number: int) -> torch.Tensor:
         if number == 2:
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, number)
 
-    monkeypatch.setattr(fitting.OneByOne, "_step", step_and_signal)
+    monkeypatch.setattr(fitting.EagerLoop, "_step", step_and_signal)
     with pytest.raises(SystemExit) as stop:
         main(["run", *SMALL, "--out", str(tmp_path / "run")])
     assert stop.value.code == 130
@@ -595,14 +595,14 @@ def test_the_command_line_says_where_it_was_interrupted_and_ends_as_a_shell_expe
 
 
 def test_a_second_signal_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, step = tiny_suite(), fitting.OneByOne._step
+    found, step = tiny_suite(), fitting.EagerLoop._step
 
-    def step_and_signals(self: fitting.OneByOne, number: int) -> torch.Tensor:
+    def step_and_signals(self: fitting.EagerLoop, number: int) -> torch.Tensor:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
         return step(self, number)
 
-    monkeypatch.setattr(fitting.OneByOne, "_step", step_and_signals)
+    monkeypatch.setattr(fitting.EagerLoop, "_step", step_and_signals)
     with pytest.raises(KeyboardInterrupt) as stop:
         run(found, tiny_learner("naive", found), tmp_path / "run", QUIET)
     assert type(stop.value) is KeyboardInterrupt

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from holdfast.data.windows import Source
+from holdfast.data.windows import Sampler
 from holdfast.evaluation.certificates import changed
 from holdfast.gpu.capture import nothing_freed
 from holdfast.learners.learner import new_net
@@ -21,8 +21,8 @@ from holdfast.runs.progress import FolderRecorder
 from holdfast.tasks.processes import forkserver
 from holdfast.tasks.suite import Suite
 from holdfast.training.adamw import FlatAdamW, Optimiser, TorchAdamW
-from holdfast.training.captured import Captured
-from holdfast.training.step import trainable
+from holdfast.training.captured import CapturedLoop
+from holdfast.training.step import Trainer, trainable
 from tests.test_resume import OFTEN, Interruption, run_tiny, run_until, save_and_stop
 from tests.test_retention import learn_and_certify
 from tests.tiny import ALL, RETAINING, contents, pixel_suite, tiny_learner, tiny_plan, tiny_suite
@@ -37,14 +37,14 @@ def tasks(name: str) -> Suite:
     return pixel_suite() if name == "pixels" else tiny_suite(name)
 
 
-def fitted(name: str, suite: str, device: str, **settings: Any) -> tuple[nn.Module, Source]:
+def fitted(name: str, suite: str, device: str, **settings: Any) -> tuple[nn.Module, Sampler]:
     """The model that learning the first task trained, and the data that it was trained on."""
-    seen: list[tuple[nn.Module, Source]] = []
+    seen: list[tuple[nn.Module, Sampler]] = []
     train, found = fitting.train, tasks(suite)
 
-    def noted(model: nn.Module, source: Source, *rest: Any) -> list[float]:
-        seen.append((model, source))
-        return train(model, source, *rest)
+    def noted(trainer: Trainer, windows: Sampler, *rest: Any, **more: Any) -> list[float]:
+        seen.append((trainer.model, windows))
+        return train(trainer, windows, *rest, **more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fitting, "train", noted)
@@ -93,13 +93,13 @@ def test_half_precision_leads_nearer_to_full_precision_than_half_its_way(name: s
 
 @pytest.mark.parametrize("name", KINDS)
 def test_steps_are_captured_on_a_gpu_and_only_there(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken, advance = count(), Captured.advance
+    taken, advance = count(), CapturedLoop.advance
 
-    def counted(self: Captured, steps: range) -> Tensor:
+    def counted(self: CapturedLoop, steps: range) -> Tensor:
         next(taken)
         return advance(self, steps)
 
-    monkeypatch.setattr(Captured, "advance", counted)
+    monkeypatch.setattr(CapturedLoop, "advance", counted)
     fitted(name, "toy", device)
     assert next(taken) == (3 if device == "cuda" else 0)  # 12 steps, of which every fourth is recorded
 

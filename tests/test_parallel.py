@@ -20,7 +20,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import run
-from holdfast.training.ranks import Team, team
+from holdfast.training.ranks import Ranks, ranks
 from tests.tiny import QUIET, RETAINING, contents, tiny_learner, tiny_suite
 
 LEARNERS = ["naive", "cumulative", "ewc", "si", "single", "tsn-core", "affinity-l"]
@@ -62,8 +62,8 @@ def _all_learners(folder: Path) -> None:
 def _stopped(folder: Path) -> None:
     save, saves = FolderRecorder.save, []
 
-    def save_and_stop(self: FolderRecorder, tensors: dict) -> None:
-        save(self, tensors)
+    def save_and_stop(self: FolderRecorder, phase: str, tensors: dict) -> None:
+        save(self, phase, tensors)
         saves.append(True)
         if len(saves) == 3:  # in the middle of the second task
             os._exit(7)
@@ -75,7 +75,7 @@ def _stopped(folder: Path) -> None:
 def _resumed(folder: Path) -> None:
     run_tiny("si", folder / "broken", OFTEN)
     with pytest.raises(Mistake, match="do not train the same"):
-        run_tiny("naive", folder / "other", seed=team().rank)
+        run_tiny("naive", folder / "other", seed=ranks().rank)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_a_run_is_gone_on_with_by_as_many_processes_as_began_it(trained, tmp_pat
 def test_a_batch_has_a_window_for_every_process():
     source = tiny_learner("naive").windows(tiny_suite().tasks[0], tiny_suite().tasks[0].dataset)  # type: ignore[attr-defined]
     with pytest.raises(Mistake, match="at least the number of processes, got 2 for 3"):
-        Team(0, 3).sample(source, 2, None)  # type: ignore[arg-type]
+        Ranks(0, 3).sample(source, 2, None)  # type: ignore[arg-type]
 
 
 def test_torchrun_trains_one_run_and_keeps_one_record(tmp_path):

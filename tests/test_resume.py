@@ -24,7 +24,7 @@ from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import reopen, run
 from holdfast.study.groups import group, read
 from holdfast.tasks.processes import forkserver
-from holdfast.training.step import Descent
+from holdfast.training.step import Trainer
 from tests.tiny import ALL, QUIET, contents, tiny_learner, tiny_plan, tiny_suite
 
 OFTEN = Options(tensorboard=False, save_every=0.0)
@@ -51,8 +51,8 @@ class Interruption(Exception):
 save = FolderRecorder.save
 
 
-def save_and_stop(self: FolderRecorder, tensors: dict) -> None:
-    save(self, tensors)
+def save_and_stop(self: FolderRecorder, phase: str, tensors: dict) -> None:
+    save(self, phase, tensors)
     raise Interruption
 
 
@@ -67,7 +67,7 @@ def test_interrupted_at_every_save_and_resumed_gives_the_same_bits(name, tmp_pat
             break
         except Interruption:
             interruptions += 1
-    assert interruptions == 6  # at steps 4 and 8 of 12, in three tasks
+    assert interruptions == 9  # at steps 4, 8 and 12 of 12, in three tasks
     assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
 
 
@@ -126,7 +126,7 @@ CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir"}  # as Python's audi
 
 def run_until(event: int, name: str, path: Path, **settings: Any) -> None:
     """Runs, and kills its own process before the so-manieth change of a file, flush or training step."""
-    events, fsync, step = itertools.count(1), os.fsync, Descent.step
+    events, fsync, step = itertools.count(1), os.fsync, Trainer.step
 
     def count(*_: Any) -> None:
         if next(events) == event:
@@ -139,7 +139,7 @@ def run_until(event: int, name: str, path: Path, **settings: Any) -> None:
 
     sys.addaudithook(count_changes)
     os.fsync = lambda file: (count(), fsync(file))[1]
-    Descent.step = lambda *words: (count(), step(*words))[1]  # type: ignore[method-assign, assignment]
+    Trainer.step = lambda *words: (count(), step(*words))[1]  # type: ignore[method-assign, assignment]
     run_tiny(name, path, OFTEN, **settings)
 
 
@@ -177,8 +177,8 @@ def test_an_interrupted_log_is_read_without_what_was_undone(tmp_path, monkeypatc
     run_tiny("naive", tmp_path / "whole")
     save, stops = FolderRecorder.save, [2]
 
-    def stop_sometimes(self: FolderRecorder, tensors: dict) -> None:
-        save(self, tensors)
+    def stop_sometimes(self: FolderRecorder, phase: str, tensors: dict) -> None:
+        save(self, phase, tensors)
         stops[0] -= 1
         if stops[0] == 0:
             raise Interruption

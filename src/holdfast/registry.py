@@ -63,16 +63,16 @@ class Registry(Mapping[str, Any]):
             return self.added[name]
         if name in self.builtin:
             return resolve(self.builtin[name])
-        return self._loaded(self._installed()[name])
+        return self._loaded(self.installed()[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self.builtin, *self._installed(), *self.added]))
+        return iter(dict.fromkeys([*self.builtin, *self.installed(), *self.added]))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        return name in self.builtin or name in self.added or name in self._installed()
+        return name in self.builtin or name in self.added or name in self.installed()
 
     def _loaded(self, point: EntryPoint) -> Any:
         try:
@@ -94,7 +94,8 @@ class Registry(Mapping[str, Any]):
         near = get_close_matches(str(name)[:64], list(self), 1)
         return f" (did you mean {near[0]}?)" if near else ""
 
-    def _installed(self) -> dict[str, EntryPoint]:
+    def installed(self) -> dict[str, EntryPoint]:
+        """The entry points of installed packages, by name."""
         return {point.name: point for point in entry_points(group=f"holdfast.{self.table.lower()}")}
 
     def check_free(self, names: Iterable[Any], plugin: Plugin) -> None:
@@ -143,6 +144,12 @@ LEARNERS = Registry(
 NETS = Registry("backbone", "NETS", {"dt": "holdfast.nets.transformer:DtConfig", "mlp": "holdfast.nets.mlp:MlpConfig"})
 REGISTRIES = (SUITES, LEARNERS, NETS)
 PLUGINS: list[Plugin] = []  # those that were loaded, in order
+
+
+def installed_packages() -> list[str]:
+    """The names of the installed packages that add suites, learners or backbones."""
+    points = [point for registry in (SUITES, LEARNERS, NETS) for point in registry.installed().values()]
+    return sorted({point.module.partition(".")[0] for point in points})
 
 
 def resolve(place: str) -> Any:

@@ -1,5 +1,7 @@
 """Training batches: windows drawn from recorded steps, packed into rows so that no padding is computed."""
 
+import hashlib
+import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,10 +38,15 @@ class Batch:
         return self.segments != PADDING
 
 
-class Source(Protocol):
-    """Whatever training batches can be drawn from."""
+class Sampler(Protocol):
+    """Draws training batches from recorded steps."""
 
     steps: "Steps"
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the data and of every setting that decides what is drawn."""
+        ...
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """Which windows a batch of `count` has."""
@@ -184,7 +191,14 @@ class Windows:
         packed: bool = True,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.made_of = (dataset, normaliser, active, context, return_scale, sampling, whole, packed)  # says all of it
+        self.dataset, self.normaliser, self.active = dataset, normaliser, active
+        self.settings = {
+            "context": context,
+            "return_scale": return_scale,
+            "sampling": sampling,
+            "whole": whole,
+            "packed": packed,
+        }
         self.starts, self.lengths = dataset.starts, dataset.lengths
         self.beyond = 0 if whole else context - 1  # steps by which a window may reach over an end
         self.choices = np.maximum(self.lengths - context + 1 + 2 * self.beyond, 1)  # windows in each episode
@@ -203,6 +217,13 @@ class Windows:
             packed=packed,
         )
 
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the dataset, its scaling and the settings."""
+        scaling = (self.normaliser.shift, self.normaliser.scale, self.active)
+        arrays = [[str(tensor.dtype), list(tensor.shape), tensor.cpu().numpy().tobytes().hex()] for tensor in scaling]
+        return _hash([self.dataset.fingerprint, arrays, self.settings])
+
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """`count` windows: an episode by its mass, then a start, all starts alike."""
         episodes = np.searchsorted(self.cumulative, rng.random(count), side="right").clip(max=len(self.lengths) - 1)
@@ -220,11 +241,15 @@ class Mixture:
 
     def __init__(self, current: Windows, stored: Sequence[Windows], share: float) -> None:
         self.parts, self.share = [current, *stored], share
-        self.made_of = (*self.parts, share)
         self.steps = Steps.join([part.steps for part in self.parts])
         self.before = np.cumsum([0, *(len(part.steps.returns) for part in self.parts)])  # steps before each part
         mass = np.array([windows.mass for windows in stored])
         self.odds = mass / mass.sum()
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that is mixed."""
+        return _hash([[part.fingerprint for part in self.parts], self.share])
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """`share * count` stored windows, each earlier task by its mass, and the rest current ones."""
@@ -237,6 +262,10 @@ class Mixture:
     def sample(self, count: int, rng: np.random.Generator) -> Batch:
         """A batch of `count` windows."""
         return self.steps.batch(*self.draw(count, rng))
+
+
+def _hash(plain: Any) -> str:
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def on(device: str | torch.device, array: np.ndarray) -> Tensor:

@@ -1,6 +1,7 @@
 """Evaluations that were done before: the same policy in the same episodes is played once."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 
 import torch
@@ -10,16 +11,26 @@ from holdfast.evaluation.rollouts import Evaluation, evaluate_together
 from holdfast.nets.policy import Policy
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.task import Task
-from holdfast.training.cache import Memo, key_of
-from holdfast.training.cache_key import code
+from holdfast.training.cache import Cache
+from holdfast.training.cache_key import (
+    FIT_CODE,
+    class_name,
+    code_is_hashed,
+    environment_parts,
+    key_of,
+    model_parts,
+    tensors_hash,
+)
 from holdfast.versions import versions
+
+CODE = (*FIT_CODE, "evaluation", "benchmarks")  # our folders that decide an evaluation
 
 
 def evaluate_once(
-    players: Sequence[tuple[Policy, Task]], protocol: Protocol, memo: Memo
+    players: Sequence[tuple[Policy, Task]], protocol: Protocol, cache: Cache
 ) -> Iterator[tuple[int, Evaluation]]:
-    """As `evaluate_together`, but what the memo knows is recalled first, and what it does not know is kept there."""
-    with memo.entries([partial(key, policy, task, protocol) for policy, task in players]) as entries:
+    """As `evaluate_together`, but cached results come first, and new results are cached."""
+    with cache.entries([partial(evaluation_key, policy, task, protocol) for policy, task in players]) as entries:
         known = {place: unpacked(entry.read()) for place, entry in enumerate(entries)}
         yield from ((place, result) for place, result in known.items() if result)
         missing = [place for place, result in known.items() if not result]
@@ -28,10 +39,30 @@ def evaluate_once(
             yield missing[number], result
 
 
-def key(policy: Policy, task: Task, protocol: Protocol) -> str | None:
-    """The hash of all that decides an evaluation."""
-    acting = (type(policy), policy.normaliser, policy.interface, policy.target, policy.return_scale)
-    return key_of(policy.net, acting, task.environments, protocol, versions(), code("evaluation"))
+def evaluation_key(policy: Policy, task: Task, protocol: Protocol) -> str | None:
+    """The key of an evaluation, or none if it must not be cached.
+
+    That is the case if the task does not name its simulator, the network does not describe itself, or code that decides
+    the evaluation is not hashed here.
+    """
+    net = model_parts(policy.net)
+    play = getattr(task.environments, "func", task.environments)  # of a `partial`
+    if net is None or task.simulator is None or not code_is_hashed([type(policy), play]):
+        return None
+    return key_of(
+        {
+            **net,
+            "policy": class_name(type(policy)),
+            "normaliser": tensors_hash({"shift": policy.normaliser.shift, "scale": policy.normaliser.scale}),
+            "interface": asdict(policy.interface),
+            "target": policy.target,
+            "return scale": policy.return_scale,
+            "simulator": task.simulator,
+            "protocol": asdict(protocol),
+            "versions": versions(),
+            **environment_parts(policy.device, CODE),
+        }
+    )
 
 
 def packed(result: Evaluation) -> dict[str, Tensor]:

@@ -1,7 +1,10 @@
 """A quadratic pull towards what earlier tasks need: what EWC and SI add to a step."""
 
+from typing import Any
+
 from torch import Tensor, nn
 
+from holdfast.learners.learner import named
 from holdfast.training.step import Addition
 
 
@@ -20,3 +23,9 @@ class Anchor(Addition):
             parameter = parameters[name]
             assert parameter.grad is not None
             parameter.grad += self.strength * (importance * parameter.detach() - self.pulled[name])
+
+    def describe(self) -> dict[str, Any]:
+        return {"strength": self.strength}
+
+    def given(self) -> dict[str, Tensor]:
+        return named("importance", self.importance) | named("pulled", self.pulled)

@@ -33,8 +33,8 @@ class Cumulative(DenseLearner):
 
     def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
         stored = self.stored()
-        source = Mixture(windows, list(stored.values()), self.config.mix) if stored else windows
-        fit(self.net, source, self.config.fit, seed, recorder)
+        mixed = Mixture(windows, list(stored.values()), self.config.mix) if stored else windows
+        fit(self.net, mixed, self.config.fit, seed, recorder, "task")
         self._store(task, seed)
 
     def stored(self) -> dict[str, Windows]:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.validation import Range
-from holdfast.data.windows import Source, Windows
+from holdfast.data.windows import Sampler, Windows
 from holdfast.learners.anchor import Anchor
 from holdfast.learners.dense import DenseConfig, DenseLearner
 from holdfast.learners.learner import named, part
@@ -38,7 +38,7 @@ class Ewc(DenseLearner):
     def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
         importance, pulled = part(self.memory, "importance"), part(self.memory, "pulled")
         anchor = Anchor(self.config.strength, importance, pulled) if importance else None
-        fit(self.net, windows, self.config.fit, seed, recorder, anchor)
+        fit(self.net, windows, self.config.fit, seed, recorder, "task", anchor)
         fisher = fisher_information(self.net, windows, self.config.fisher_batches, self.config.fit.batch, seed)
         if self.config.over == "last":
             importance, pulled = {}, {}
@@ -48,13 +48,13 @@ class Ewc(DenseLearner):
         self.memory = named("importance", importance) | named("pulled", pulled)
 
 
-def fisher_information(net: nn.Module, source: Source, batches: int, size: int, seed: int) -> dict[str, Tensor]:
+def fisher_information(net: nn.Module, windows: Sampler, batches: int, size: int, seed: int) -> dict[str, Tensor]:
     """The diagonal, as the mean over batches of the squared gradient of the batch's loss."""
     parameters = trainable(net)
     fisher = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
     for batch in range(batches):
         net.zero_grad()
-        net.loss(source.sample(size, numpy_stream(seed, "fisher", batch))).backward()  # type: ignore[operator]
+        net.loss(windows.sample(size, numpy_stream(seed, "fisher", batch))).backward()  # type: ignore[operator]
         for name, parameter in parameters.items():
             assert parameter.grad is not None
             fisher[name] += parameter.grad.detach() ** 2 / batches

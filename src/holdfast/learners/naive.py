@@ -11,4 +11,4 @@ class Naive(DenseLearner):
     """The baseline that adds nothing, and forgets."""
 
     def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
-        fit(self.net, windows, self.config.fit, seed, recorder)
+        fit(self.net, windows, self.config.fit, seed, recorder, "task")

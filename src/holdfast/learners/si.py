@@ -1,7 +1,7 @@
 """SI: parameters are held by how much each of them lowered the loss along the path of training."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,12 @@ class Path(Addition):
         for name, parameter in parameters.items():
             self.integral[name] -= self.gradients[name] * (parameter - self.before[name])
 
+    def describe(self) -> dict[str, Any]:
+        return self.anchor.describe()
+
+    def given(self) -> dict[str, Tensor]:
+        return self.anchor.given() | self.tensors()
+
     def tensors(self) -> dict[str, Tensor]:
         return named("integral", self.integral)  # the start is where a resumed fit begins, too
 
@@ -67,7 +73,7 @@ class Si(DenseLearner):
         parameters = trainable(self.net)
         total, pulled = part(self.memory, "importance"), part(self.memory, "pulled")
         path = Path(Anchor(2 * self.config.strength, total, pulled), parameters)  # c * sum(...): no half in it
-        fit(self.net, windows, self.config.fit, seed, recorder, path)
+        fit(self.net, windows, self.config.fit, seed, recorder, "task", path)
         for name, importance in path.importance(parameters, self.config.damping).items():
             total[name] = total.get(name, 0) + importance
             pulled[name] = total[name] * parameters[name].detach()  # one anchor: where the last task ended

@@ -39,7 +39,7 @@ class Single(Learner):
         net = new_net(self.config.net, self.suite.interface, self.seed, task.name).to(self.device)
         normaliser, active = treat(self.config, task.interface, task.dataset)
         windows = windows_of(task.dataset, normaliser, active, self.config, self.device)
-        fit(net, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder)
+        fit(net, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder, "task")
         self.nets[task.name], self.normalisers[task.name] = net, normaliser
 
     def policy(self, name: str, known: int | None = None) -> Policy:

@@ -105,7 +105,7 @@ class Sparse(Learner):
             source=self.subnetworks[decision.source] if decision.source else None,
         ).to(self.device)
         windows = windows_of(task.dataset, normaliser, task.interface.actions.active, self.config, self.device)
-        fit(masked, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder)
+        fit(masked, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder, "task")
         claimed, subnetwork = claim(self.subnets, masked, decision.copy, normaliser)
         kept = self._keep(task, self._learned(task.name, claimed, subnetwork))
         # From here on nothing can fail: what fails before leaves the learner as it was.

@@ -1,7 +1,7 @@
 """The Decision Transformer: returns, states and actions as one sequence of tokens."""
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
@@ -67,6 +67,10 @@ class DecisionTransformer(nn.Module):
         tokens = torch.stack([returns, states, actions], dim=2).flatten(1, 2)  # (R, 3K, D): r0 s0 a0 r1 s1 a1 ...
         allowed = allowed_within(batch.segments.repeat_interleave(3, dim=1)) if batch.shared else None
         return self.head(self.trunk(tokens, allowed)[:, 1::3])  # a_t is read at the token of s_t
+
+    def describe(self) -> dict[str, Any]:
+        """The settings of the network as plain data, a part of cache keys."""
+        return {"config": asdict(self.config), "interface": asdict(self.interface)}
 
     def loss(self, batch: Batch) -> Tensor:
         """What training makes small."""

@@ -19,7 +19,7 @@ from holdfast.runs.options import Flag, Options
 from holdfast.runs.progress import Screen
 from holdfast.runs.run import run
 from holdfast.runs.settings import flattened
-from holdfast.training.ranks import joined
+from holdfast.training.ranks import process_group
 
 FLAGS = (tyro.conf.AvoidSubcommands, tyro.conf.DisallowNone)
 
@@ -124,13 +124,13 @@ def parse(words: Sequence[str], default: RunCommand) -> RunCommand:
 
 def carry_out(command: RunCommand) -> bool:
     """Makes what data is missing, then learns; returns whether this is the process that keeps the record."""
-    with joined(command.device) as team:
-        with team.one_before(), Screen(command.options.quiet) as screen:
+    with process_group(command.device) as ranks:
+        with ranks.first_rank_first(), Screen(command.options.quiet) as screen:
             suite = suite_for(command.plan, partial(show_data, screen))
             learner = learner_for(command.plan, suite, command.device)  # what cannot be learned costs no data
             suite.load()  # made here, where it can be watched, if it is not there yet
         run(suite, learner, command.out, command.options)
-        return team.leads
+        return ranks.is_first
 
 
 def show_data(screen: Screen, task: str, done: int, wanted: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.data.conform import conform
 from holdfast.errors import Mistake
+from holdfast.runs.index import ONLY_PHASE
 
 Event = dict[str, Any]
 LATEST = 1e11  # seconds since 1970, some thousand years from now
@@ -16,6 +17,7 @@ KINDS: dict[str, dict[str, Any]] = {  # what must be known of each kind, for tho
     "train": {"stage": int, "task": str, "step": int, "loss": float},
     "evaluate": {"stage": int, "task": str, "mean": float},
 }
+OPTIONAL = {"phase": str, "phases": dict[str, int]}  # which events of version 0.1 do not have
 
 
 def parsed(lines: Iterable[bytes]) -> list[Event]:
@@ -42,6 +44,9 @@ def check(event: Any, where: str) -> None:
         conform(event[name], wanted, f"{where}: {name}")
         if wanted is int and event[name] < 0:
             raise Mistake(f"{where}: {name} must be at least 0, got {event[name]}")
+    for name, wanted in OPTIONAL.items():
+        if name in event:
+            conform(event[name], wanted, f"{where}: {name}")
     if not 0 <= event["time"] < LATEST:
         raise Mistake(f"{where}: time must be in seconds since 1970, got {event['time']}")
 
@@ -57,5 +62,6 @@ def without_undone(events: Iterable[Event]) -> list[Event]:
 
 
 def _undone(event: Event, resume: Event) -> bool:
-    kept = event["kind"] in ("train", "learn") and event["step"] <= resume["step"]
+    saved = resume.get("phases", {ONLY_PHASE: resume["step"]})  # steps by phase
+    kept = event["kind"] in ("train", "learn") and event["step"] <= saved.get(event.get("phase", ONLY_PHASE), 0)
     return event.get("stage") == resume["stage"] and not kept

@@ -23,11 +23,11 @@ from holdfast.learners.learner import Snapshot
 from holdfast.learners.plan import Plan, completed
 from holdfast.runs.config import checked_config
 from holdfast.runs.events import parsed, without_undone
-from holdfast.runs.index import MEMORY, File, Index, Stage
+from holdfast.runs.index import MEMORY, ONLY_PHASE, File, Index, Stage, fit_state
 from holdfast.runs.routes import check_routes
 from holdfast.runs.settings import first_difference
 from holdfast.runs.surroundings import surroundings
-from holdfast.training.ranks import team
+from holdfast.training.ranks import ranks
 
 CONFIG, EVENTS, INDEX = "config.json", "events.jsonl", "weights/index.json"
 
@@ -91,7 +91,7 @@ class RunFolder:
                 if {*self.directory.names()} - {f"{CONFIG}.part"}:  # which a kill may leave
                     raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
                 kept = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads}
-                self.directory.write_json(CONFIG, {**kept, "processes": team().size, **surroundings()})
+                self.directory.write_json(CONFIG, {**kept, "processes": ranks().size, **surroundings()})
         finally:
             self.directory.unlock()
 
@@ -153,17 +153,24 @@ class RunFolder:
     def begin_task(self, task: str) -> None:
         """Notes that the next task is learned from here on, or again from where it was last saved."""
         processes = self.record.get("processes", 1)
-        if processes != team().size:  # sums, and so bits, would depend on when it was interrupted
-            raise Mistake(f"{self.path} is a run of {processes} processes, not {team().size}: choose another --out")
+        if processes != ranks().size:  # sums, and so bits, would depend on when it was interrupted
+            raise Mistake(f"{self.path} is a run of {processes} processes, not {ranks().size}: choose another --out")
         stage = self.learned
-        saved = self.read_fit(stage)
-        step = int(saved["done"]) if saved else 0
-        self.event("resume" if self.resumed else "learn", stage=stage, task=task, step=step)
+        steps = {}  # that were saved of each phase
+        for phase in self.index.phases or [ONLY_PHASE]:
+            saved = self.read_fit(stage, phase)
+            steps[phase] = int(saved["done"]) if saved else 0
+        kind, step = "resume" if self.resumed else "learn", list(steps.values())[-1]
+        self.event(kind, stage=stage, task=task, step=step, phases=steps)
         self.resumed = False
 
-    def read_fit(self, stage: int) -> dict[str, Tensor] | None:
-        """The state of an unfinished fit, if there is one."""
-        name = fit_state(stage)
+    def begin_phase(self, phase: str) -> None:
+        """Notes that the task that is being learned has this phase, so that its state is removed when it is learned."""
+        self._write_index(self.index.with_phase(phase))
+
+    def read_fit(self, stage: int, phase: str) -> dict[str, Tensor] | None:
+        """The saved state of a phase of an unfinished task, if there is one."""
+        name = fit_state(stage, phase)
         if not self.directory.exists(name):
             return None
         tensors = unsealed(self.directory.read_bytes(name, TENSORS))
@@ -173,9 +180,9 @@ class RunFolder:
             )
         return tensors
 
-    def write_fit(self, stage: int, tensors: Mapping[str, Tensor]) -> None:
-        """Keeps the state of an unfinished fit."""
-        self.directory.write_bytes(fit_state(stage), sealed(tensors))
+    def write_fit(self, stage: int, phase: str, tensors: Mapping[str, Tensor]) -> None:
+        """Saves the state of a phase of an unfinished task."""
+        self.directory.write_bytes(fit_state(stage, phase), sealed(tensors))
 
     def check_data(self, task: str, dataset: Dataset) -> None:
         """Keeps what identifies a task's data, and its mean return; raises if the run began with other data."""
@@ -219,7 +226,7 @@ class RunFolder:
         self.directory.write_json("routes.json", snapshot.notes.get("routes", []))
         notes = {name: note for name, note in snapshot.notes.items() if name != "routes"}  # written once
         learned = Stage(files, notes, snapshot.bytes())
-        self._write_index(self.index.with_stage(learned, newest_only, fit_state(stage)))
+        self._write_index(self.index.with_stage(learned, newest_only))
         self._remove_unused()
 
     def complete(self) -> None:
@@ -321,8 +328,3 @@ class RunFolder:
 
     def _read_list(self, name: str) -> Any:
         return self.directory.read_json(name) if self.directory.exists(name) else []
-
-
-def fit_state(stage: int) -> str:
-    """Where the state of an unfinished fit is kept."""
-    return f"state/fit.{stage}.sealed"

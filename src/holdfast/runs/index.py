@@ -9,7 +9,11 @@ from holdfast.data.conform import conform
 from holdfast.errors import Mistake
 
 MEMORY = "state/memory"  # what only learning on needs
-OURS = re.compile(r"weights/[A-Za-z0-9._-]+\.safetensors|state/(memory\.\d+\.safetensors|fit\.\d+\.sealed)")
+OURS = re.compile(
+    r"weights/[A-Za-z0-9._-]+\.safetensors|state/(memory\.\d+\.safetensors|fit\.\d+\.([A-Za-z0-9_-]+\.)?sealed)"
+)
+PHASE = re.compile(r"[A-Za-z0-9_-]{1,64}")  # the name of a phase, which is a part of a file's name
+ONLY_PHASE = "task"  # the phase of a learner that fits once; version 0.1 knew no other
 HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -45,8 +49,11 @@ class Index:
 
     stages: list[Stage] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)  # which whoever works in the folder next may remove
+    phases: list[str] = field(default_factory=list)  # the fits of the task that is being learned, in order
 
     def __post_init__(self) -> None:
+        for phase in self.phases:
+            check_phase(phase)
         for path in self.unused:
             check_ours(path)
         if self.stages and not self.stages[-1].files:
@@ -73,17 +80,34 @@ class Index:
         """The same, with files that are about to be written: cut short, they are known to be of no use."""
         return replace(self, unused=paths)
 
-    def with_stage(self, stage: Stage, newest_only: bool, done_with: str) -> "Index":
+    def with_phase(self, phase: str) -> "Index":
+        """The same, with one more phase of the task that is being learned; its state is about to be written."""
+        check_phase(phase)
+        return self if phase in self.phases else replace(self, phases=[*self.phases, phase])
+
+    def with_stage(self, stage: Stage, newest_only: bool) -> "Index":
         """The next index; where only the newest stage is kept, that serves the earlier ones too."""
         earlier = [replace(old, files={}, notes={}) for old in self.stages] if newest_only else self.stages
         found = Index([*earlier, stage])
-        return replace(found, unused=[*sorted(self.used - found.used), done_with])
+        states = [fit_state(len(self.stages), phase) for phase in self.phases]
+        return replace(found, unused=[*sorted(self.used - found.used), *states])
 
     def without_memory(self) -> "Index":
         """The index of a run that does not learn on."""
         found = Index([replace(stage, files=_weights(stage.files)) for stage in self.stages])
         gone = sorted(self.used - found.used)
         return replace(found, unused=gone) if gone else self
+
+
+def fit_state(stage: int, phase: str) -> str:
+    """The file with the state of a phase of the task that is learned at a stage."""
+    return f"state/fit.{stage}.sealed" if phase == ONLY_PHASE else f"state/fit.{stage}.{phase}.sealed"
+
+
+def check_phase(phase: str) -> None:
+    """Raises unless this is the name of a phase."""
+    if not PHASE.fullmatch(phase):
+        raise Mistake(f"a phase of training must be named with letters, digits, - and _, got {phase!r}")
 
 
 def check_ours(path: str) -> None:

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from holdfast.data.printable import printable
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.index import ONLY_PHASE
 from holdfast.runs.signals import Interruption
-from holdfast.training.cache import Memo
+from holdfast.training.cache import Cache
 
 BAR = 16  # characters
 EVERY = 30.0  # seconds between two lines of progress where there is no terminal
@@ -114,36 +115,48 @@ class FolderRecorder:
         task: str,
         every: float,
         board: "Board | None",
-        memo: Memo,
+        cache: Cache,
         interruption: Interruption,
     ) -> None:
         self.folder, self.screen, self.stage, self.task = folder, screen, stage, task
-        self.every, self.board, self.memo, self.saved = every, board, memo, time.monotonic()
+        self.every, self.board, self.cache, self.saved = every, board, cache, time.monotonic()
         self.interruption = interruption
+        self.phases: list[str] = []  # those that were begun, the last one is going on
 
     def event(self, kind: str, **data: Any) -> None:
         self.folder.event(kind, **{"stage": self.stage, "task": self.task, **data})
         if self.board and kind == "train":
-            self.board.scalar(f"loss/{self.task}", data["loss"], data["step"])
+            self.board.scalar(f"loss/{self._title()}", data["loss"], data["step"])
 
     def progress(self, done: int, total: int, loss: float) -> None:
         self._show(done, total, f"loss {loss:.4g}")
 
     def _show(self, done: int, total: int, note: str = "") -> None:
         tasks = len(self.folder.record["config"]["order"])
-        name, whole = f"task {self.stage + 1} of {tasks}: learn {self.task}", (self.stage + done / total) / tasks
+        name, whole = f"task {self.stage + 1} of {tasks}: learn {self._title()}", (self.stage + done / total) / tasks
         self.screen.show(name, done, total, note, whole)
 
-    def resume(self) -> dict[str, Tensor] | None:
-        saved = self.folder.read_fit(self.stage)
+    def _title(self) -> str:
+        """The task, and its phase if it has several."""
+        phase = self.phases[-1]
+        return self.task if phase == ONLY_PHASE else f"{self.task} ({phase})"
+
+    def resume(self, phase: str) -> dict[str, Tensor] | None:
+        if phase in self.phases:  # its state would be taken for that of the first fit
+            raise ValueError(
+                f"{self.task} was fitted in phase {phase!r} already: give every fit of a task its own phase"
+            )
+        self.folder.begin_phase(phase)
+        self.phases.append(phase)
+        saved = self.folder.read_fit(self.stage, phase)
         self._show(int(saved["done"]) if saved else 0, self.folder.record["config"]["config"]["fit"]["steps"])
         return saved
 
     def due(self) -> bool:
         return time.monotonic() - self.saved >= self.every
 
-    def save(self, tensors: dict[str, Tensor]) -> None:
-        self.folder.write_fit(self.stage, tensors)
+    def save(self, phase: str, tensors: dict[str, Tensor]) -> None:
+        self.folder.write_fit(self.stage, phase, tensors)
         self.saved = time.monotonic()
 
     def interrupted(self) -> bool:

@@ -19,7 +19,7 @@ from holdfast.runs.progress import Screen
 from holdfast.runs.restore import fingerprints, restore
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import Suite
-from holdfast.training.cache import Memo, NoMemo
+from holdfast.training.cache import Cache, NoCache
 
 TOGETHER = 5  # tasks that are played at once, each in simulators of its own
 
@@ -28,10 +28,10 @@ class Record:
     """What is known of a run, and made known."""
 
     def __init__(
-        self, folder: RunFolder, suite: Suite, learner: Learner, screen: Screen, options: Options, memo: Memo
+        self, folder: RunFolder, suite: Suite, learner: Learner, screen: Screen, options: Options, cache: Cache
     ) -> None:
         self.folder, self.suite, self.learner, self.screen = folder, suite, learner, screen
-        self.options, self.memo = options, memo
+        self.options, self.cache = options, cache
         self.certificates = folder.read_certificates()
         self.matrix = folder.read_matrix() or empty_matrix(suite, learner)
         self.protocol = learner.plan.protocol
@@ -104,7 +104,7 @@ class Record:
         self.bring_learner_to(stage)
         tasks = [self.suite.tasks[index] for index in indices]
         players = [(self.learner.policy(task.name, known=stage + 1), task) for task in tasks]
-        return evaluate_once(players, self.protocol, NoMemo() if self.options.re_evaluate else self.memo)
+        return evaluate_once(players, self.protocol, NoCache() if self.options.re_evaluate else self.cache)
 
     def close(self) -> None:
         """Leaves learner and results as the last task left them."""

@@ -10,7 +10,6 @@ from holdfast.data.validation import shown
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Learner
-from holdfast.runs.cache import DiskMemo
 from holdfast.runs.configure import learner_for, read_plan, suite_for
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
@@ -19,8 +18,8 @@ from holdfast.runs.restore import restore
 from holdfast.runs.results import Record, empty_matrix
 from holdfast.runs.signals import Interruption
 from holdfast.tasks.suite import Suite, check_suite
-from holdfast.training.cache import NoMemo
-from holdfast.training.ranks import team
+from holdfast.training.cache import DiskCache, NoCache
+from holdfast.training.ranks import ranks
 
 DEFAULT = Options()
 
@@ -30,22 +29,22 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
     suite = agreed(suite, learner)
     if not learner.learned:
         learner.check_capacity()  # before there is a folder
-    return (lead if team().leads else follow)(suite, learner, Path(path), options)
+    return (lead if ranks().is_first else follow)(suite, learner, Path(path), options)
 
 
 def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix:
     """The run, and its record."""
-    memo = DiskMemo(options.cache) if options.cache else NoMemo()
+    cache = DiskCache(options.cache) if options.cache else NoCache()
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(path, learner.plan))
-        team().wait()  # the others read it from here on
+        ranks().wait()  # the others read it from here on
         check_fresh(learner, suite.names[: folder.learned])
         stack.enter_context(threads(folder.record["threads"]))
         if folder.learned < len(suite.tasks):
             suite.load()
         screen = stack.enter_context(Screen(options.quiet))
         board = stack.enter_context(Board(folder)) if options.tensorboard else None
-        record = Record(folder, suite, learner, screen, options, memo)
+        record = Record(folder, suite, learner, screen, options, cache)
         for stage, task in enumerate(suite.tasks):
             if stage == folder.learned:
                 record.bring_learner_to(stage - 1)
@@ -54,7 +53,7 @@ def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix
                 folder.begin_task(task.name)
                 with Interruption() as interruption:
                     recorder = FolderRecorder(
-                        folder, screen, stage, task.name, options.save_every, board, memo, interruption
+                        folder, screen, stage, task.name, options.save_every, board, cache, interruption
                     )
                     learner.learn(task, recorder)
                     record.commit(stage)
@@ -64,13 +63,13 @@ def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix
                 record.evaluate(stage)
         folder.complete()
         record.close()
-        team().wait()
+        ranks().wait()
         return record.matrix
 
 
 def follow(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix:
     """Trains along with the process that leads, which alone writes and evaluates."""
-    team().wait()
+    ranks().wait()
     folder = RunFolder(path)
     check_fresh(learner, suite.names[: folder.learned])
     with threads(folder.record["threads"]):
@@ -78,7 +77,7 @@ def follow(suite: Suite, learner: Learner, path: Path, options: Options) -> Matr
             restore(learner, folder, folder.learned - 1)
         for task in suite.tasks[folder.learned :]:
             learner.learn(task)
-    team().wait()
+    ranks().wait()
     return RunFolder(path).read_matrix() or empty_matrix(suite, learner)
 
 

@@ -5,7 +5,7 @@ import threading
 from typing import Any, NoReturn, Self
 
 from holdfast.errors import Interrupted
-from holdfast.training.ranks import team
+from holdfast.training.ranks import ranks
 
 USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}  # whoever set others wants others
 
@@ -24,7 +24,7 @@ class Interruption:
 
     def __enter__(self) -> Self:
         # Of several processes that train together all are signalled, and none could go on to where it saves.
-        if threading.current_thread() is threading.main_thread() and team().size == 1:
+        if threading.current_thread() is threading.main_thread() and ranks().size == 1:
             for number, usual in USUAL.items():
                 if signal.getsignal(number) == usual:
                     self.before[number] = signal.signal(number, self._note)

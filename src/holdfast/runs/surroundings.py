@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from holdfast.training.ranks import team
+from holdfast.training.ranks import ranks
 from holdfast.versions import versions
 
 
@@ -19,6 +19,6 @@ def surroundings() -> dict[str, Any]:
     hardware = {"processor": platform.machine(), "cores": os.cpu_count(), "accelerator": accelerator}
     program = Path(sys.argv[0])
     ours = "holdfast" in (program.name, program.parent.name)  # the script, or python -m holdfast
-    together = ["torchrun", "--nproc-per-node", str(team().size), "-m"] if team().size > 1 else []
+    together = ["torchrun", "--nproc-per-node", str(ranks().size), "-m"] if ranks().size > 1 else []
     command = shlex.join([*together, "holdfast", *sys.argv[1:]]) if ours else None
     return {"versions": versions(), "hardware": hardware, "command": command}

@@ -45,9 +45,14 @@ def _runs(root: Path) -> list[tuple[Path, str]]:
 def losses(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
     """For each task, some steps from the first to the last and the loss there."""
     curves: dict[str, list[tuple[int, float]]] = {}
+    phases: dict[str, tuple[str, int]] = {}  # by task: the phase that is going on, and the steps before it
     for event in events:
         if fits(event, LOSS) and event["kind"] == "train":
-            curves.setdefault(event["task"], []).append((event["step"], event["loss"]))
+            task, phase = event["task"], event.get("phase", "")
+            curve = curves.setdefault(task, [])
+            if phases.setdefault(task, (phase, 0))[0] != phase:
+                phases[task] = phase, curve[-1][0]
+            curve.append((phases[task][1] + event["step"], event["loss"]))
     return {task: thin(curve) for task, curve in curves.items()}
 
 

@@ -1,5 +1,6 @@
 """A network seen through the mask of the task that is being learned: only scores and free weights can move."""
 
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -71,9 +72,9 @@ class Masked(nn.Module):
     ) -> None:
         super().__init__()
         self.net, self.layout, self.selector = net.requires_grad_(False), layout, Selector(layout.sizes, counts)
-        self.register_buffer("frozen", weights)
-        self.register_buffer("occupied", occupied)
-        self.register_buffer("feasible", feasible)
+        self.register_buffer("frozen", weights, persistent=False)
+        self.register_buffer("occupied", occupied, persistent=False)
+        self.register_buffer("feasible", feasible, persistent=False)
         self.free, self.scores = nn.Parameter(weights.clone()), nn.Parameter(scores)
         self.outside_names = sorted(outside)  # sums over parameters, as in clipping, depend on their order
         self.outside = nn.ParameterList(
@@ -95,6 +96,10 @@ class Masked(nn.Module):
         if own_kernels(self.free):
             return OneLaunch.apply(self.free, self.scores, self.frozen, self.occupied, mask, dtype)
         return (self.values() * StraightThrough.apply(self.scores, mask)).to(dtype)
+
+    def describe(self) -> dict[str, Any]:
+        """The settings of the network and of its masks as plain data, a part of cache keys."""
+        return {"net": self.net.describe(), "layout": asdict(self.layout), "counts": self.selector.counts}
 
     def loss(self, batch: Batch) -> Tensor:
         """What training makes small."""

@@ -24,6 +24,9 @@ class Task:
     """The return that the policy is asked for, and that results are measured against."""
     load: Callable[[], Dataset] = field(repr=False)
     environments: Callable[[Protocol], Environments] = field(repr=False)
+    simulator: str | None = None
+    """What the environments simulate, with the version of the simulator unless `holdfast.versions` has it: evaluations
+    of one policy in one simulator are cached under it. Without it they are not cached."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):  # it becomes part of file names

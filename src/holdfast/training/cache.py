@@ -1,56 +1,49 @@
-"""Finished work: what decides a fit or an evaluation, and its outcome, which is recalled instead of computed again."""
+"""The cache of finished fits and evaluations: one file for each result, shared by all runs that use the folder."""
 
-import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from holdfast.gpu.capture import TRITON
-from holdfast.training.cache_key import Unknown, code, content
-from holdfast.training.ranks import team
-from holdfast.training.step import Addition, trainable
+from holdfast.data.files import TENSORS, read_bytes, sealed, unsealed, why, write_bytes
+from holdfast.data.locks import locked
+from holdfast.errors import Mistake
 
-LOSSES, KEY = "losses", "key"
-Key = Callable[[], str | None]  # a hash that costs something to make; none where the work has none
+Key = Callable[[], str | None]  # computes a cache key, which takes time; none for work that is never cached
 
 
-class Entry(ABC):
-    """The place of one outcome."""
+class CacheEntry(ABC):
+    """The place of one result."""
 
-    key: str  # of the work; nothing where it is not kept
+    key: str  # empty if the result is not kept
 
     @abstractmethod
     def read(self) -> dict[str, Tensor] | None:
-        """The outcome, if it is known and whole."""
+        """The result, or none if there is none or its file is damaged."""
 
     @abstractmethod
     def write(self, tensors: dict[str, Tensor]) -> None:
-        """Keeps the outcome."""
+        """Keeps the result."""
 
 
-class Memo(ABC):
-    """Where outcomes are kept; runs/cache.py has the one on disk."""
+class Cache(ABC):
+    """Results by key."""
 
     @abstractmethod
-    def entries(self, keys: Sequence[Key]) -> AbstractContextManager[list[Entry]]:
-        """The places of works with these keys; whoever else wants one of them waits."""
+    def entries(self, keys: Sequence[Key]) -> AbstractContextManager[list[CacheEntry]]:
+        """The entries of these keys, locked: another process that wants one of them waits."""
 
     @contextmanager
-    def entry(self, key: Key) -> Iterator[Entry]:
-        """The place of one."""
+    def entry(self, key: Key) -> Iterator[CacheEntry]:
+        """The entry of one key, locked."""
         with self.entries([key]) as (entry,):
             yield entry
 
 
-class Nowhere(Entry):
-    """Knows nothing, keeps nothing."""
+class NoEntry(CacheEntry):
+    """Has no result and keeps none."""
 
     key = ""
 
@@ -61,74 +54,47 @@ class Nowhere(Entry):
         pass
 
 
-class NoMemo(Memo):
-    """Everything is computed."""
+class NoCache(Cache):
+    """Caches nothing."""
 
     @contextmanager
-    def entries(self, keys: Sequence[Key]) -> Iterator[list[Entry]]:
-        yield [Nowhere() for _ in keys]
+    def entries(self, keys: Sequence[Key]) -> Iterator[list[CacheEntry]]:
+        yield [NoEntry() for _ in keys]
 
 
-def key_of(model: nn.Module, *others: Any) -> str | None:
-    """The hash of all that decides work: what goes in, what it runs on, our code; none where that cannot be told."""
-    try:
-        return content(model, *others, _surroundings(next(model.parameters()).device), code())
-    except Unknown:
-        return None
+class DiskCache(Cache):
+    """A folder of results. If it is deleted, full or read-only, results are computed again and nothing else is lost."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as problem:
+            raise Mistake(f"{path} cannot be a cache ({why(problem)}): choose another --cache") from None
+        self.path = path
+
+    @contextmanager
+    def entries(self, keys: Sequence[Key]) -> Iterator[list[CacheEntry]]:
+        names = [key() for key in keys]
+        with ExitStack() as stack:
+            for name in sorted(set(filter(None, names))):  # always in the same order, so that no deadlock is possible
+                with suppress(OSError):  # without a lock file, two processes may compute the same result
+                    stack.enter_context(locked(self.path / f"{name}.lock"))
+            yield [DiskEntry(self.path, name) if name else NoEntry() for name in names]
 
 
-def _surroundings(device: torch.device) -> dict[str, Any]:
-    gpu = {"name": torch.cuda.get_device_name(device), "cuda": torch.version.cuda} if device.type == "cuda" else {}
-    cudnn = torch.backends.cudnn
-    return {
-        "versions": (torch.__version__, np.__version__, TRITON),
-        "processor": (_processor(), torch.backends.cpu.get_cpu_capability()),
-        "gpu": gpu,
-        "threads": torch.get_num_threads(),
-        "processes": team().size,
-        "products": (torch.get_float32_matmul_precision(), cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "dtype": torch.get_default_dtype(),
-    }
+class DiskEntry(CacheEntry):
+    """A file that carries its own hash."""
 
+    def __init__(self, folder: Path, key: str) -> None:
+        self.path = folder / f"{key}.memo"
+        self.key = key
 
-@cache
-def _processor() -> str:
-    """Its name: sums are ordered differently on another one."""
-    known = Path("/proc/cpuinfo")
-    lines = known.read_text().splitlines() if known.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(iter(names), platform.processor()) + platform.machine()
+    def read(self) -> dict[str, Tensor] | None:
+        try:
+            return unsealed(read_bytes(self.path, TENSORS))
+        except Mistake:
+            return None
 
-
-def outcome(model: nn.Module, addition: Addition | None) -> dict[str, Tensor]:
-    """What a fit leaves, to be read, or written to in place: moved parameters, and a method's own tensors."""
-    moved = {f"parameter/{name}": parameter.detach() for name, parameter in trainable(model).items()}
-    return moved | {f"own/{name}": tensor for name, tensor in (addition.tensors() if addition else {}).items()}
-
-
-def put_back(known: dict[str, Tensor] | None, there: dict[str, Tensor]) -> list[float] | None:
-    """Makes the outcome what is known of it and returns its losses; none, nothing changed, where it does not fit."""
-    if known is None or known.keys() != {*there, LOSSES}:
-        return None
-    if any((known[name].shape, known[name].dtype) != (tensor.shape, tensor.dtype) for name, tensor in there.items()):
-        return None
-    for name, tensor in there.items():
-        tensor.copy_(known[name])
-    return known[LOSSES].tolist()
-
-
-def remembered(there: dict[str, Tensor], losses: list[float]) -> dict[str, Tensor]:
-    """The outcome as it is kept."""
-    return {**there, LOSSES: torch.tensor(losses, dtype=torch.float64)}
-
-
-def packed_key(key: str) -> dict[str, Tensor]:
-    """The key as it is saved with an unfinished fit."""
-    return {KEY: torch.tensor(list(key.encode()), dtype=torch.uint8)}
-
-
-def unmixed(entry: Entry, saved: dict[str, Tensor] | None) -> Entry:
-    """The entry of a fit that goes on from what was saved; none if other code or another machine took those steps."""
-    whole = saved is None or torch.equal((packed_key("") | saved)[KEY], packed_key(entry.key)[KEY])
-    return entry if whole else Nowhere()
+    def write(self, tensors: dict[str, Tensor]) -> None:
+        with suppress(Mistake):  # a result that cannot be cached is still a result
+            write_bytes(self.path, sealed(tensors))

@@ -1,120 +1,163 @@
-"""A hash of all that can be reached from a thing: equal hashes mean that computing with the things gives equal bits."""
+"""Cache keys: a hash of everything that decides the result of a fit or of an evaluation, part by part."""
 
 import hashlib
-import sys
-from collections import OrderedDict
-from collections.abc import Iterable
-from fractions import Fraction
-from functools import cache, partial
+import json
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from holdfast.data.episodes import Dataset
-from holdfast.data.windows import Mixture, Windows
+from holdfast.data.windows import Sampler
+from holdfast.gpu.capture import TRITON
+from holdfast.registry import PLUGINS, installed_packages
+from holdfast.training.config import FitConfig
+from holdfast.training.ranks import ranks
+from holdfast.training.step import Addition
 
-PLAIN = (type(None), bool, int, float, str, bytes, range, Fraction, torch.dtype, torch.device, np.dtype, np.generic)
-KNOWN = ("holdfast", "torch")  # whose classes are what their version, or their hashed source, says
-PYTHON_CLASS = 1 << 9  # set in the flags of a class that is written in Python, whose objects hide nothing
-CODE = ("gpu", "data", "tasks", "nets", "subnets", "training", "learners")  # folders that decide what a fit computes
-
-
-class Unknown(Exception):
-    """Something was reached of which we cannot say what decides it."""
+FIT_CODE = ("gpu", "data", "tasks", "nets", "subnets", "training", "learners")  # our folders that decide a fit
 
 
-def content(*things: Any) -> str:
-    """The hash of these things; raises Unknown rather than leave anything out."""
-    walk = Walk()
-    walk.tell(things)
-    return walk.digest.hexdigest()
+def key_of(parts: Mapping[str, Any]) -> str:
+    """The hash of these parts, which must be plain data."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-class Walk:
-    """One way through everything; what is met again is named by when it was first met, so sharing counts too."""
+def fit_key(
+    model: nn.Module,
+    windows: Sampler,
+    config: FitConfig,
+    *,
+    seed: int,
+    phase: str,
+    addition: Addition | None,
+) -> str | None:
+    """The key of a fit, or none if the fit must not be cached.
 
-    def __init__(self) -> None:
-        self.digest, self.met = hashlib.sha256(), dict[int, tuple[int, Any]]()  # held, so that no id is used twice
+    That is the case if the model has no `describe`, or if the code of the model or of the addition is not hashed here:
+    a class from a script or a notebook may change without anything in the key changing.
+    """
+    described = model_parts(model)
+    if described is None or (addition and not code_is_hashed([type(addition)])):
+        return None
+    return key_of(
+        {
+            **described,
+            "addition": addition and [class_name(type(addition)), addition.describe()],
+            "addition tensors": addition and tensors_hash(addition.given()),
+            "data": windows.fingerprint,
+            "config": asdict(config),
+            "seed": seed,
+            "phase": phase,
+            **environment_parts(next(model.parameters()).device, FIT_CODE),
+        }
+    )
 
-    def tell(self, thing: Any) -> None:
-        """Adds a thing to the hash."""
-        if isinstance(thing, PLAIN):
-            self._say(type(thing).__name__, repr(thing))
-        elif type(thing) is tuple:
-            self._each("tuple", thing)
-        elif id(thing) in self.met:
-            self._say("again", str(self.met[id(thing)][0]))
-        else:
-            self.met[id(thing)] = len(self.met), thing
-            self._tell_new(thing)
 
-    def _tell_new(self, thing: Any) -> None:
-        if isinstance(thing, Tensor):
-            self._say("tensor", f"{thing.device.type} {thing.requires_grad}")
-            self._array(thing.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
-            self._say(str(thing.dtype), str(tuple(thing.shape)))
-        elif isinstance(thing, np.ndarray):
-            self._say(thing.dtype.str, str(thing.shape))
-            self._array(np.ascontiguousarray(thing))
-        elif isinstance(thing, Dataset):
-            self._say("dataset", thing.fingerprint)
-        elif isinstance(thing, Windows | Mixture):  # not the tensors made of it, which may be gigabytes of frames
-            self._each(type(thing).__name__, thing.made_of)
-        elif type(thing) in (dict, OrderedDict):
-            self._each("dict", (part for item in thing.items() for part in item))
-        elif type(thing) is list:
-            self._each("list", thing)
-        elif type(thing) in (set, frozenset):
-            self._each("set", sorted(thing))
-        elif isinstance(thing, partial):
-            self._each("partial", (thing.func, thing.args, thing.keywords))
-        elif isinstance(thing, MethodType):
-            self._each("method", (thing.__func__, thing.__self__))
-        elif isinstance(thing, FunctionType | type):
-            self._named(thing)
-        else:
-            self._object(thing)
+def model_parts(model: nn.Module) -> dict[str, Any] | None:
+    """What a key says of a model: its settings, the classes of its modules, its tensors; none if it cannot be told."""
+    describe = getattr(model, "describe", None)
+    if describe is None or not code_is_hashed(type(module) for module in model.modules()):
+        return None
+    return {
+        "model": describe(),
+        "modules": {name: class_name(type(module)) for name, module in model.named_modules()},
+        "tensors": tensors_hash({**dict(model.named_parameters()), **dict(model.named_buffers())}),
+    }
 
-    def _named(self, thing: FunctionType | type) -> None:
-        """A function or a class that its name leads to."""
-        name, there = f"{thing.__module__}.{thing.__qualname__}", sys.modules.get(thing.__module__)
-        for part in thing.__qualname__.split("."):
-            there = getattr(there, part, None)
-        if there is not thing or thing.__module__.partition(".")[0] not in KNOWN:  # made within a function, or wrapped
-            raise Unknown(name)
-        self._say("named", name)
 
-    def _object(self, thing: Any) -> None:
-        kind = type(thing)
-        ours = kind.__module__.partition(".")[0] in KNOWN
-        hidden = [base for base in kind.__mro__ if base is not object and not base.__flags__ & PYTHON_CLASS]
-        if not ours or hidden or not hasattr(thing, "__dict__"):
-            raise Unknown(f"{kind.__module__}.{kind.__qualname__}")
-        self._say("object", f"{kind.__module__}.{kind.__qualname__}")
-        self.tell(vars(thing))
+def environment_parts(device: torch.device, folders: Iterable[str]) -> dict[str, Any]:
+    """What a key says of the code and the machine."""
+    return {"code": our_code(*folders), "plugins": plugin_code(), "machine": machine(device)}
 
-    def _each(self, kind: str, parts: Iterable[Any]) -> None:
-        self._say("begin", kind)
-        for part in parts:
-            self.tell(part)
-        self._say("end", kind)
 
-    def _array(self, array: np.ndarray) -> None:
-        self.digest.update(array.data if array.size else b"")
+def tensors_hash(tensors: Mapping[str, Tensor]) -> str:
+    """A hash of named tensors in order: names, types, shapes, whether they are trained, and every bit of them.
 
-    def _say(self, kind: str, text: str) -> None:
-        self.digest.update(f"{kind}:{len(text)}:{text};".encode())
+    The order counts, since sums over parameters (the gradient's norm) depend on it.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in tensors.items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.requires_grad};".encode())
+        if tensor.numel():
+            digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def class_name(found: type) -> str:
+    """The module and the name of a class."""
+    return f"{found.__module__}.{found.__qualname__}"
+
+
+def code_is_hashed(definitions: Iterable[type | Callable[..., Any]]) -> bool:
+    """Whether a key covers the code of these classes and functions: ours, torch's, a plugin's, a package's."""
+    plugins = {plugin.module for plugin in PLUGINS}
+    known = {"holdfast", "torch", *plugins, *installed_packages()}
+    return all(
+        found.__module__.partition(".")[0] in known and "<" not in found.__qualname__  # not made within a function
+        for found in definitions
+    )
 
 
 @cache
-def code(*more: str) -> str:
-    """The hash of our own source, as far as it decides what a fit computes, and of more folders of it."""
-    root, digest = Path(__file__).parents[1], hashlib.sha256()
-    inside = [path for folder in (*CODE, *more) for path in (root / folder).rglob("*.py")]
-    for path in sorted([root / "gpu/capture.py", *inside]):
+def our_code(*folders: str) -> str:
+    """A hash of our source in these folders."""
+    root = Path(__file__).parents[1]
+    return source_hash(root, [root / folder for folder in folders])
+
+
+def plugin_code() -> list[str]:
+    """Hashes of the loaded plugin files, and of the installed packages that add suites, learners or backbones."""
+    return sorted([plugin.sha256 for plugin in PLUGINS] + [_package_code(name) for name in installed_packages()])
+
+
+@cache
+def _package_code(name: str) -> str:
+    """A hash of an installed package's source; its version alone would not tell an editable install's changes."""
+    spec = find_spec(name)
+    place = Path(spec.origin) if spec and spec.origin else None
+    if place is None:
+        return name
+    if place.name != "__init__.py":
+        return source_hash(place.parent, [place])
+    return source_hash(place.parent, [place.parent])
+
+
+def source_hash(root: Path, places: Iterable[Path]) -> str:
+    """A hash of Python files, and of those in folders, with their paths below the root."""
+    digest = hashlib.sha256()
+    for path in sorted(path for place in places for path in ([place] if place.is_file() else place.rglob("*.py"))):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """What decides how sums are rounded on this machine."""
+    gpu = {"name": torch.cuda.get_device_name(device), "cuda": torch.version.cuda} if device.type == "cuda" else {}
+    cudnn = torch.backends.cudnn
+    return {
+        "device": device.type,
+        "versions": [torch.__version__, np.__version__, TRITON],
+        "processor": [_processor(), torch.backends.cpu.get_cpu_capability()],
+        "gpu": gpu,
+        "threads": torch.get_num_threads(),
+        "processes": ranks().size,
+        "products": [torch.get_float32_matmul_precision(), cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32],
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "dtype": str(torch.get_default_dtype()),
+    }
+
+
+@cache
+def _processor() -> str:
+    """The processor's name: another one may sum in another order."""
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text().splitlines() if known.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), platform.processor()) + platform.machine()

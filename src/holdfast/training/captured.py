@@ -1,4 +1,4 @@
-"""Steps on a GPU without the host: captured once as a CUDA graph, then replayed."""
+"""Training steps on a GPU: captured once as a CUDA graph, then replayed without the host."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,89 +8,89 @@ import torch
 from torch import Tensor
 
 from holdfast.data.randomness import derive, numpy_stream
-from holdfast.data.windows import Places, Source
+from holdfast.data.windows import Places, Sampler
 from holdfast.errors import Mistake
 from holdfast.gpu.capture import WARM_UPS, captured
-from holdfast.training.step import Descent
+from holdfast.training.step import Trainer
 
 Replay = Callable[[], None]
 COARSE = 8  # rows of a batch come in multiples of this, so that few sizes are captured
 
 
 @dataclass(frozen=True)
-class Table:
-    """What the next steps take, on the GPU: a row for each step."""
+class StepInputs:
+    """What the next steps read, on the GPU: one row for each step."""
 
     index: Tensor  # (S, R, K)
     segments: Tensor  # (S, R, K)
     rates: Tensor  # (S,)
-    losses: Tensor  # (S,) what the steps leave
-    row: Tensor  # (1,) the next step's
+    losses: Tensor  # (S,) written by the steps
+    row: Tensor  # (1,) of the next step
     shared: bool  # whether windows share rows
 
     @classmethod
-    def of(cls, steps: int, rows: int, context: int, shared: bool, device: torch.device) -> "Table":
-        """An empty one."""
+    def of(cls, steps: int, rows: int, context: int, shared: bool, device: torch.device) -> "StepInputs":
+        """Inputs of no step yet."""
         index = torch.zeros(steps, rows, context, dtype=torch.int64, device=device)
         rates, losses = torch.zeros(steps, device=device), torch.zeros(steps, device=device)
         row = torch.zeros(1, dtype=torch.int64, device=device)
         return cls(index, torch.zeros_like(index), rates, losses, row, shared)
 
 
-class Captured:
-    """Replays a step; a batch of short windows has fewer rows, and each number of rows has its own graph."""
+class CapturedLoop:
+    """Replays a captured step; batches of short windows have fewer rows, and each number of rows has its own graph."""
 
-    def __init__(self, descent: Descent, source: Source, seed: int) -> None:
-        self.descent, self.source, self.seed = descent, source, seed
-        self.generator = torch.cuda.default_generators[descent.device.index or 0]
-        self.graphs: dict[tuple[int, bool], tuple[Replay, Table]] = {}
+    def __init__(self, trainer: Trainer, windows: Sampler, seed: int) -> None:
+        self.trainer, self.windows, self.seed = trainer, windows, seed
+        self.generator = torch.cuda.default_generators[trainer.device.index or 0]
+        self.graphs: dict[tuple[int, bool], tuple[Replay, StepInputs]] = {}
         self.pool = torch.cuda.graph_pool_handle()  # one for all: they never run at the same time
-        self.ahead = self._draw(range(min(descent.config.log_every, descent.config.steps)))
+        self.ahead = self._draw(range(min(trainer.config.log_every, trainer.config.steps)))
         self._graph(self.ahead[1])
 
     def advance(self, steps: range) -> Tensor:
-        """Takes these steps; returns the loss of each, which may still be on its way."""
+        """Takes these steps and returns the loss of each; the GPU may still be working on them."""
         places = self.ahead[1] if self.ahead[0] == steps else self._draw(steps)[1]
         replay, table = self._graph(places)
-        rates = torch.tensor([self.descent.config.rate(step) for step in steps])
+        rates = torch.tensor([self.trainer.config.rate(step) for step in steps])
         for there, new in ((table.index, places.index), (table.segments, places.segments), (table.rates, rates)):
             there[: len(steps)].copy_(torch.as_tensor(new))
         table.row.zero_()
         for step in steps:
             self.generator.manual_seed(derive(self.seed, "dropout", step))
             replay()
-        end = min(steps.stop + len(steps), self.descent.config.steps)
+        end = min(steps.stop + len(steps), self.trainer.config.steps)
         if steps.stop < end:
             self.ahead = self._draw(range(steps.stop, end))  # while the GPU works
         return table.losses[: len(steps)].clone()  # the table is written over by the next steps
 
     def _draw(self, steps: range) -> tuple[range, Places]:
-        count, source = self.descent.config.batch, self.source
-        drawn = [source.draw(count, numpy_stream(self.seed, "windows", step)) for step in steps]
-        return steps, Places.stack([source.steps.places(*windows) for windows in drawn], COARSE)
+        count, windows = self.trainer.config.batch, self.windows
+        drawn = [windows.draw(count, numpy_stream(self.seed, "windows", step)) for step in steps]
+        return steps, Places.stack([windows.steps.places(*places) for places in drawn], COARSE)
 
-    def _graph(self, places: Places) -> tuple[Replay, Table]:
+    def _graph(self, places: Places) -> tuple[Replay, StepInputs]:
         _, rows, context = places.index.shape
         kind = rows, places.shared
         if kind not in self.graphs:
-            steps = max(self.descent.config.log_every, WARM_UPS + 1)  # room for the steps that capturing takes
-            table = Table.of(steps, rows, context, places.shared, self.descent.device)
+            steps = max(self.trainer.config.log_every, WARM_UPS + 1)  # room for the steps that capturing takes
+            table = StepInputs.of(steps, rows, context, places.shared, self.trainer.device)
             self.graphs[kind] = self._capture(table), table
         return self.graphs[kind]
 
-    def _step(self, table: Table) -> None:
-        batch = self.source.steps.at(table.index[table.row][0], table.segments[table.row][0], table.shared)
-        table.losses[table.row] = self.descent.step(batch, table.rates[table.row][0])
+    def _step(self, table: StepInputs) -> None:
+        batch = self.windows.steps.at(table.index[table.row][0], table.segments[table.row][0], table.shared)
+        table.losses[table.row] = self.trainer.step(batch, table.rates[table.row][0])
         table.row.add_(1)
 
-    def _capture(self, table: Table) -> Replay:
-        """Capturing takes steps, so everything is put back afterwards."""
-        before = {name: tensor.clone() for name, tensor in self.descent.moving().items()}
+    def _capture(self, table: StepInputs) -> Replay:
+        """Capturing takes steps, so everything is restored afterwards."""
+        before = {name: tensor.clone() for name, tensor in self.trainer.state().items()}
         try:
             replay = captured(partial(self._step, table), self.pool)
         except RuntimeError as problem:
             raise Mistake(
                 f"steps cannot be captured here ({problem}): --fit.no-captured takes them one by one"
             ) from problem
-        self.descent.put_back(before)
+        self.trainer.restore(before)
         return replay

@@ -1,114 +1,179 @@
-"""The only gradient loop: every learner is what it adds to it."""
+"""The only training loop: `fit` trains a model in one phase of a task, and every learner calls it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from math import isfinite
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.data.randomness import derive, numpy_stream
-from holdfast.data.windows import Source
+from holdfast.data.windows import Sampler
 from holdfast.errors import Mistake
-from holdfast.training.cache import key_of, outcome, packed_key, put_back, remembered, unmixed
-from holdfast.training.captured import Captured
+from holdfast.training.cache import CacheEntry, NoEntry
+from holdfast.training.cache_key import fit_key
+from holdfast.training.captured import CapturedLoop
 from holdfast.training.config import FitConfig
-from holdfast.training.ranks import team
+from holdfast.training.ranks import ranks
 from holdfast.training.recorder import Recorder
-from holdfast.training.step import Addition, Descent
+from holdfast.training.step import Addition, Trainer, result
+
+LOSSES, KEY = "losses", "key"
 
 
 def fit(
-    model: nn.Module, source: Source, config: FitConfig, seed: int, recorder: Recorder, addition: Addition | None = None
-) -> None:
-    """Trains a model that has a `loss` in place, or recalls what training it gave before: the same bits."""
-    model.train()
-    decides = (model, source, config, seed, addition)
-    key = cache(partial(key_of, *decides))
-    team().check_alike(key)
-    with recorder.memo.entry(key) as entry:
-        losses = put_back(entry.read(), outcome(model, addition))
-        if team().told(losses is not None):
-            team().spread(outcome(model, addition).values())
-            report_recall(losses or [], config, recorder)
-        else:
-            saved = recorder.resume()
-            entry = unmixed(entry, saved)
-            losses = train(*decides[:4], recorder, addition, entry.key, saved)
-            entry.write(remembered(outcome(model, addition), losses))
-    model.eval()
-
-
-def train(
     model: nn.Module,
-    source: Source,
+    windows: Sampler,
     config: FitConfig,
     seed: int,
     recorder: Recorder,
-    addition: Addition | None,
-    key: str,  # kept with what is saved, so that whoever resumes it knows whose steps they are
+    phase: str,
+    addition: Addition | None = None,
+) -> None:
+    """Trains a model that has a `loss` in place, or reads the result from the cache: the same bits.
+
+    A learner may fit several times for one task, each time under another phase name. Interrupted in any phase and
+    resumed, finished phases are restored, the unfinished one goes on, and all end at the same bits.
+    """
+    model.train()
+    key = cache(partial(fit_key, model, windows, config, seed=seed, phase=phase, addition=addition))
+    ranks().check_same(key)
+    saved = recorder.resume(phase)
+    with recorder.cache.entry(key) as entry:
+        losses = restore_result(entry.read(), result(model, addition))
+        if ranks().broadcast_number(losses is not None):
+            ranks().broadcast(result(model, addition).values())
+            report_cached(losses or [], config, recorder, phase, saved)
+        else:
+            entry = unless_mixed(entry, saved)
+            trainer = Trainer(model, config, addition)
+            losses = train(trainer, windows, seed, recorder, phase=phase, key=entry.key, saved=saved)
+            entry.write({**result(model, addition), LOSSES: torch.tensor(losses, dtype=torch.float64)})
+    model.eval()
+
+
+@dataclass
+class Progress:
+    """How far a fit is."""
+
+    done: int  # steps
+    losses: list[float]  # the recorded ones: means over `log_every` steps
+    recent: Tensor  # the losses of the steps since the last recorded one
+
+    @classmethod
+    def of(cls, saved: dict[str, Tensor] | None, device: torch.device) -> Self:
+        """How far a fit was when it was saved; at its beginning if it was not."""
+        none = torch.zeros(0, device=device)
+        if saved is None:
+            return cls(0, [], none)
+        return cls(int(saved["done"]), saved[LOSSES].tolist(), saved.get("begun", none).to(device))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The same, to be saved."""
+        losses = torch.tensor(self.losses, dtype=torch.float64)
+        return {"done": torch.tensor(self.done), LOSSES: losses, "begun": self.recent}
+
+
+def train(
+    trainer: Trainer,
+    windows: Sampler,
+    seed: int,
+    recorder: Recorder,
+    *,
+    phase: str,
+    key: str,  # saved with the state, so that whoever resumes it knows which code and machine took the steps
     saved: dict[str, Tensor] | None,
 ) -> list[float]:
-    """Takes the steps and returns the recorded losses; interrupted and resumed, it ends at the same bits."""
+    """Takes the steps that are left, and returns the recorded losses of all steps."""
+    config = trainer.config
     with torch.random.fork_rng():
-        descent = Descent(model, config, addition)
-        stride = stride_of(descent, source, seed, recorder.interrupted)
-        losses: list[float] = []
-        begun = torch.zeros(0, device=descent.device)  # losses of steps since the last recorded one
+        loop = loop_for(trainer, windows, seed, recorder.interrupted)
         if saved:
-            losses, begun = saved["losses"].tolist(), saved.get("begun", begun).to(descent.device)
-            descent.put_back(saved)
-        done = descent.team.told(int(saved["done"]) if saved else 0)
-        descent.team.spread(descent.moving().values())
-        while done < config.steps:
-            end = min((done // config.log_every + 1) * config.log_every, config.steps)
-            taken = stride.advance(range(done, end))
-            done, begun = done + len(taken), torch.cat([begun, taken])
-            if done == end:
-                loss, begun = float(begun.mean()), begun[:0]
-                if not isfinite(loss):
-                    raise Mistake(f"the loss is {loss} after {done} steps: lower fit.learning_rate or look at the data")
-                losses.append(loss)
-                recorder.event("train", step=done, loss=loss)
-                recorder.progress(done, config.steps, loss)
+            trainer.restore(saved)
+        progress = Progress.of(saved, trainer.device)
+        progress.done = trainer.ranks.broadcast_number(progress.done)
+        trainer.ranks.broadcast(trainer.state().values())
+        while progress.done < config.steps:
+            end = min((progress.done // config.log_every + 1) * config.log_every, config.steps)
+            taken = loop.advance(range(progress.done, end))
+            progress.done += len(taken)
+            progress.recent = torch.cat([progress.recent, taken])
+            if progress.done == end:
+                record_loss(progress, config, recorder, phase)
             interrupted = recorder.interrupted()
-            if interrupted or (done < config.steps and recorder.due()):
-                so_far = {"done": torch.tensor(done), "losses": torch.tensor(losses, dtype=torch.float64)}
-                recorder.save({**descent.moving(), **so_far, "begun": begun, **packed_key(key)})
+            if interrupted or progress.done == config.steps or recorder.due():
+                recorder.save(phase, {**trainer.state(), **progress.tensors(), **packed_key(key)})
             if interrupted:
-                recorder.stop(done, config.steps)
-    return losses
+                recorder.stop(progress.done, config.steps)
+    return progress.losses
 
 
-def report_recall(losses: list[float], config: FitConfig, recorder: Recorder) -> None:
-    """Tells of a recalled fit what training it would have told, from where it was last interrupted."""
-    saved = recorder.resume()
+def record_loss(progress: Progress, config: FitConfig, recorder: Recorder, phase: str) -> None:
+    """Records the mean loss of the steps since the last recorded one."""
+    loss = float(progress.recent.mean())
+    if not isfinite(loss):
+        raise Mistake(f"the loss is {loss} after {progress.done} steps: lower fit.learning_rate or look at the data")
+    progress.losses.append(loss)
+    progress.recent = progress.recent[:0]
+    recorder.event("train", phase=phase, step=progress.done, loss=loss)
+    recorder.progress(progress.done, config.steps, loss)
+
+
+def restore_result(cached: dict[str, Tensor] | None, current: dict[str, Tensor]) -> list[float] | None:
+    """Copies a cached result into the tensors of a fit, and returns its losses; none, and no change, if it differs."""
+    if cached is None or cached.keys() != {*current, LOSSES}:
+        return None
+    if any(
+        (cached[name].shape, cached[name].dtype) != (tensor.shape, tensor.dtype) for name, tensor in current.items()
+    ):
+        return None
+    for name, tensor in current.items():
+        tensor.copy_(cached[name])
+    return cached[LOSSES].tolist()
+
+
+def report_cached(
+    losses: list[float], config: FitConfig, recorder: Recorder, phase: str, saved: dict[str, Tensor] | None
+) -> None:
+    """Records what training would have recorded, from where the fit was last saved."""
     begun = int(saved["done"]) if saved else 0
-    recorder.event("recall", step=begun)
+    recorder.event("recall", phase=phase, step=begun)
     for count, loss in enumerate(losses, start=1):
         done = min(count * config.log_every, config.steps)
         if done > begun:
-            recorder.event("train", step=done, loss=loss)
+            recorder.event("train", phase=phase, step=done, loss=loss)
             recorder.progress(done, config.steps, loss)
 
 
-class Stride(Protocol):
+def packed_key(key: str) -> dict[str, Tensor]:
+    """The cache key as it is saved with the state of a fit."""
+    return {KEY: torch.tensor(list(key.encode()), dtype=torch.uint8)}
+
+
+def unless_mixed(entry: CacheEntry, saved: dict[str, Tensor] | None) -> CacheEntry:
+    """The entry, unless the saved steps were taken by other code or another machine: then nothing is cached."""
+    same = saved is None or torch.equal((packed_key("") | saved)[KEY], packed_key(entry.key)[KEY])
+    return entry if same else NoEntry()
+
+
+class Loop(Protocol):
     """A way to take many steps."""
 
     def advance(self, steps: range) -> Tensor:
-        """Takes these steps, or fewer where it is interrupted, and returns the loss of each that it took."""
+        """Takes these steps, or fewer if it is interrupted, and returns the loss of each step it took."""
         ...
 
 
-class OneByOne:
-    """Each step as it is written: on a CPU, by several processes, and where nothing can be captured."""
+class EagerLoop:
+    """Takes one step after the other: on a CPU, with several ranks, and wherever nothing can be captured."""
 
-    def __init__(self, descent: Descent, source: Source, seed: int, interrupted: Callable[[], bool]) -> None:
-        self.descent, self.source, self.seed, self.interrupted = descent, source, seed, interrupted
+    def __init__(self, trainer: Trainer, windows: Sampler, seed: int, interrupted: Callable[[], bool]) -> None:
+        self.trainer, self.windows, self.seed, self.interrupted = trainer, windows, seed, interrupted
 
     def advance(self, steps: range) -> Tensor:
-        """Takes these steps, or fewer where it is interrupted, and returns the loss of each that it took."""
+        """Takes these steps, or fewer if it is interrupted, and returns the loss of each step it took."""
         losses = []
         for step in steps:
             losses.append(self._step(step))
@@ -117,10 +182,10 @@ class OneByOne:
         return torch.stack(losses)
 
     def _step(self, step: int) -> Tensor:
-        config, team = self.descent.config, self.descent.team
-        torch.manual_seed(derive(self.seed, "dropout", step, *team.place))
-        batch = team.sample(self.source, config.batch, numpy_stream(self.seed, "windows", step))
-        return self.descent.step(batch, config.rate(step))
+        config, ranks = self.trainer.config, self.trainer.ranks
+        torch.manual_seed(derive(self.seed, "dropout", step, *ranks.stream))
+        batch = ranks.sample(self.windows, config.batch, numpy_stream(self.seed, "windows", step))
+        return self.trainer.step(batch, config.rate(step))
 
 
 def never() -> bool:
@@ -128,8 +193,8 @@ def never() -> bool:
     return False
 
 
-def stride_of(descent: Descent, source: Source, seed: int, interrupted: Callable[[], bool] = never) -> Stride:
-    """The fastest way to take steps here."""
-    if descent.config.captured and descent.device.type == "cuda" and descent.team.size == 1:
-        return Captured(descent, source, seed)
-    return OneByOne(descent, source, seed, interrupted)
+def loop_for(trainer: Trainer, windows: Sampler, seed: int, interrupted: Callable[[], bool] = never) -> Loop:
+    """The fastest loop for this device."""
+    if trainer.config.captured and trainer.device.type == "cuda" and trainer.ranks.size == 1:
+        return CapturedLoop(trainer, windows, seed)
+    return EagerLoop(trainer, windows, seed, interrupted)

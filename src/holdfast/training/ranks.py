@@ -1,4 +1,4 @@
-"""The processes that train one model together: each takes its share of every batch, and all take the same step."""
+"""Data-parallel training: every rank takes its share of each batch, and all ranks take the same step."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,40 +11,40 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor
 
-from holdfast.data.windows import Batch, Source
+from holdfast.data.windows import Batch, Sampler
 from holdfast.errors import Mistake
 
-PATIENCE = timedelta(days=7)  # the others wait while the first one evaluates
+TIMEOUT = timedelta(days=7)  # the other ranks wait while rank 0 evaluates
 
 
 @dataclass(frozen=True)
-class Team:
-    """This process's place among those that train together; alone, nothing is shared and nothing is sent."""
+class Ranks:
+    """The processes that train together; a process that trains alone is rank 0 of 1 and sends nothing."""
 
     rank: int = 0
     size: int = 1
 
     @property
-    def leads(self) -> bool:
-        """Whether this process keeps the record."""
+    def is_first(self) -> bool:
+        """Whether this is rank 0, which writes the run folder."""
         return self.rank == 0
 
     @property
-    def place(self) -> tuple[int, ...]:
-        """What a stream of random numbers of this process is named by, beside its purpose; nothing if it is alone."""
+    def stream(self) -> tuple[int, ...]:
+        """What distinguishes this rank's random streams from those of the others; nothing if it trains alone."""
         return (self.rank,) if self.size > 1 else ()
 
-    def sample(self, source: Source, count: int, rng: np.random.Generator) -> Batch:
-        """This process's share of a batch, which all draw alike."""
+    def sample(self, windows: Sampler, count: int, rng: np.random.Generator) -> Batch:
+        """This rank's share of a batch; all ranks draw the same batch."""
         if self.size == 1:
-            return source.sample(count, rng)
+            return windows.sample(count, rng)
         if count < self.size:
             raise Mistake(f"fit.batch must be at least the number of processes, got {count} for {self.size}")
-        first, lengths = source.draw(count, rng)
-        return source.steps.batch(first[self.rank :: self.size], lengths[self.rank :: self.size])
+        first, lengths = windows.draw(count, rng)
+        return windows.steps.batch(first[self.rank :: self.size], lengths[self.rank :: self.size])
 
     def mean(self, loss: Tensor, gradients: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Sequence[Tensor]]:
-        """Loss and gradients of the whole batch: shares count by their steps, since a loss is a mean over steps."""
+        """The loss and the gradients of the whole batch; each share is weighted by its number of steps."""
         if self.size == 1:
             return loss, gradients
         parts = [*gradients, loss.reshape(1), torch.ones(1, device=loss.device)]
@@ -53,32 +53,32 @@ class Team:
         *gradients, loss, _ = (flat / flat[-1]).split([part.numel() for part in parts])
         return loss[0], [flat.view_as(part) for flat, part in zip(gradients, parts, strict=False)]
 
-    def spread(self, tensors: Iterable[Tensor]) -> None:
-        """Makes these tensors what they are in the first process."""
+    def broadcast(self, tensors: Iterable[Tensor]) -> None:
+        """Sets these tensors to their values in rank 0."""
         for tensor in tensors if self.size > 1 else ():
             distributed.broadcast(tensor, 0)
 
-    def told(self, number: int) -> int:
-        """The first process's number."""
-        word = torch.tensor(number)
-        self.spread([word])
-        return int(word)
+    def broadcast_number(self, number: int) -> int:
+        """The number that rank 0 has."""
+        sent = torch.tensor(number)
+        self.broadcast([sent])
+        return int(sent)
 
     def wait(self) -> None:
-        """Until the first process is here."""
-        self.told(0)
+        """Waits for rank 0."""
+        self.broadcast_number(0)
 
     @contextmanager
-    def one_before(self) -> Iterator[None]:
-        """The first process does this before the others."""
-        if not self.leads:
+    def first_rank_first(self) -> Iterator[None]:
+        """Rank 0 runs the block before the others do."""
+        if not self.is_first:
             self.wait()
         yield
-        if self.leads:
+        if self.is_first:
             self.wait()
 
-    def check_alike(self, digest: Callable[[], str | None]) -> None:
-        """Raises unless all processes are about to train the same."""
+    def check_same(self, digest: Callable[[], str | None]) -> None:
+        """Raises unless all ranks are about to train the same."""
         if self.size > 1:
             own = int((digest() or "0")[:15], 16)
             least, most = torch.tensor(own), torch.tensor(own)
@@ -88,23 +88,24 @@ class Team:
                 raise Mistake("the processes of this run do not train the same: give all one command, data and machine")
 
 
-def team() -> Team:
-    """The processes that train with this one."""
-    together = distributed.is_available() and distributed.is_initialized()
-    return Team(distributed.get_rank(), distributed.get_world_size()) if together else Team()
+def ranks() -> Ranks:
+    """This process's place among the processes that train together."""
+    if distributed.is_available() and distributed.is_initialized():
+        return Ranks(distributed.get_rank(), distributed.get_world_size())
+    return Ranks()
 
 
 @contextmanager
-def joined(device: str) -> Iterator[Team]:
-    """With the other processes that torchrun started, if it did; each has a GPU of its own where there are some."""
+def process_group(device: str) -> Iterator[Ranks]:
+    """Joins the other processes if torchrun started several; each has its own GPU if there are GPUs."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield Team()
+        yield Ranks()
         return
     gpus = torch.cuda.is_available() and device != "cpu"
     if gpus:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    distributed.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", timeout=PATIENCE)
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", timeout=TIMEOUT)
     try:
-        yield team()
+        yield ranks()
     finally:
         distributed.destroy_process_group()

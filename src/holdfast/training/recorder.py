@@ -1,35 +1,35 @@
-"""Who is told how learning goes, and keeps what an interrupted fit needs to go on."""
+"""Recorders: they keep what happens while a task is learned, and the state that an interrupted fit needs to go on."""
 
 from typing import Any, NoReturn, Protocol
 
 from torch import Tensor
 
-from holdfast.training.cache import Memo, NoMemo
+from holdfast.training.cache import Cache, NoCache
 
 
 class Recorder(Protocol):
-    """Told by learners; runs/progress.py has the one that writes to disk."""
+    """Records the learning of one task; runs/progress.py has the recorder that writes to a run folder."""
 
-    memo: Memo  # of finished fits
+    cache: Cache  # of finished fits
 
     def event(self, kind: str, **data: Any) -> None:
-        """Something worth keeping happened."""
+        """Records an event."""
         ...
 
     def progress(self, done: int, total: int, loss: float) -> None:
-        """How far the current fit is."""
+        """Shows how many steps of the current phase are done."""
         ...
 
-    def resume(self) -> dict[str, Tensor] | None:
-        """What the current fit had saved before it was interrupted."""
+    def resume(self, phase: str) -> dict[str, Tensor] | None:
+        """Begins a phase; returns what was saved of it before the process was interrupted, if anything was."""
         ...
 
     def due(self) -> bool:
         """Whether it is time to save."""
         ...
 
-    def save(self, tensors: dict[str, Tensor]) -> None:
-        """Keeps the state of the current fit."""
+    def save(self, phase: str, tensors: dict[str, Tensor]) -> None:
+        """Saves the state of a phase, which is kept until the task is learned."""
         ...
 
     def interrupted(self) -> bool:
@@ -37,14 +37,14 @@ class Recorder(Protocol):
         ...
 
     def stop(self, done: int, total: int) -> NoReturn:
-        """Ends an interrupted fit, which is saved, by raising; says how far it came."""
+        """Ends an interrupted fit, which is saved, by raising an exception that says how far it came."""
         ...
 
 
 class Silent:
     """Keeps nothing."""
 
-    memo: Memo = NoMemo()
+    cache: Cache = NoCache()
 
     def event(self, kind: str, **data: Any) -> None:
         pass
@@ -52,13 +52,13 @@ class Silent:
     def progress(self, done: int, total: int, loss: float) -> None:
         pass
 
-    def resume(self) -> dict[str, Tensor] | None:
+    def resume(self, phase: str) -> dict[str, Tensor] | None:
         return None
 
     def due(self) -> bool:
         return False
 
-    def save(self, tensors: dict[str, Tensor]) -> None:
+    def save(self, phase: str, tensors: dict[str, Tensor]) -> None:
         pass
 
     def interrupted(self) -> bool:

@@ -70,7 +70,7 @@ FORMER_BUDGETS = {"paper": "--budget full --protocol.name paper --data expert-10
 def task(game: Game) -> Task:
     """One game as a task."""
     interface = Interface((STACK, *SCREEN), Discrete(game.actions, VOCABULARY), game.horizon, normalised=False)
-    return Task(game.task, interface, game.target, game.load, game.environments)
+    return Task(game.task, interface, game.target, game.load, game.environments, f"ale-py {game.origin}")
 
 
 def tasks(transitions: int | None, data: str | None) -> list[Task]:

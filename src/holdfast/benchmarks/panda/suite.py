@@ -58,7 +58,7 @@ def task(arm: Arm, transitions: int) -> Task:
     """One arm as a task."""
     interface = Interface((OBSERVATION,), Continuous(arm.actions, ACTION), HORIZON)
     data, simulators = partial(load, arm, transitions), partial(environments, arm.environment)
-    return Task(arm.task, interface, arm.target, data, simulators)
+    return Task(arm.task, interface, arm.target, data, simulators, f"panda-gym {arm.environment}")
 
 
 def tasks(transitions: int | None, data: str | None) -> list[Task]:

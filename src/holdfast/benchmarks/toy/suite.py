@@ -131,7 +131,9 @@ def environments(rules: Rules, protocol: Protocol) -> InTurn:
 def task(name: str, rules: Rules, target: float, transitions: int) -> Task:
     """One corner of the field."""
     interface = Interface((OBSERVATION,), rules.moves.actions, rules.horizon)
-    return Task(name, interface, target, partial(demonstrate, rules, transitions), partial(environments, rules))
+    return Task(
+        name, interface, target, partial(demonstrate, rules, transitions), partial(environments, rules), f"toy {rules}"
+    )
 
 
 PRESET = {

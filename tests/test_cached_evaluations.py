@@ -11,32 +11,33 @@ from typing import Any
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.evaluation.cached import evaluate_once, key, packed, unpacked
+from holdfast.evaluation.cached import evaluate_once, evaluation_key, packed, unpacked
 from holdfast.evaluation.rollouts import Evaluation, evaluate
 from holdfast.nets.policy import Policy
-from holdfast.runs import cache as memos
-from holdfast.runs.cache import DiskMemo
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import run
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.task import Task
-from holdfast.training import cache_key as content
+from holdfast.training import cache as caches
+from holdfast.training import cache_key
+from holdfast.training.cache import DiskCache
+from holdfast.training.cache_key import our_code
 from tests.tiny import QUIET, SPARSE, contents, tiny_learner, tiny_suite
 
-remembered = import_module("holdfast.evaluation.cached")
+cached = import_module("holdfast.evaluation.cached")
 PROTOCOL = Protocol(episodes=3)
 
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tasks that were really played."""
-    play, seen = remembered.evaluate_together, []
+    play, seen = cached.evaluate_together, []
 
     def counted(players: Sequence[tuple[Policy, Task]], protocol: Protocol) -> Iterator[tuple[int, Evaluation]]:
         seen.extend(task.name for _, task in players)
         return play(players, protocol)
 
-    monkeypatch.setattr(remembered, "evaluate_together", counted)
+    monkeypatch.setattr(cached, "evaluate_together", counted)
     return seen
 
 
@@ -49,33 +50,33 @@ def run_tiny(name: str, path: Path, **options: Any) -> None:
 def test_a_run_with_recalled_results_equals_one_that_was_played(name, tmp_path, played):
     run_tiny(name, tmp_path / "plain")
     count = len(played)
-    run_tiny(name, tmp_path / "first", cache=tmp_path / "memo")
+    run_tiny(name, tmp_path / "first", cache=tmp_path / "cache")
     assert len(played) == 2 * count
-    run_tiny(name, tmp_path / "second", cache=tmp_path / "memo")
+    run_tiny(name, tmp_path / "second", cache=tmp_path / "cache")
     assert len(played) == 2 * count
     assert contents(tmp_path / "plain") == contents(tmp_path / "first") == contents(tmp_path / "second")
 
 
 def test_the_first_task_of_all_sparse_learners_is_played_once(tmp_path, played):
     for name in SPARSE:
-        run_tiny(name, tmp_path / name, cache=tmp_path / "memo")
+        run_tiny(name, tmp_path / name, cache=tmp_path / "cache")
     assert played.count(tiny_suite().names[0]) == 1
 
 
 def test_asked_to_play_again_it_does(tmp_path, played):
-    run_tiny("single", tmp_path / "run", cache=tmp_path / "memo")
+    run_tiny("single", tmp_path / "run", cache=tmp_path / "cache")
     count = len(played)
     found = tiny_suite()
-    again = replace(QUIET, cache=tmp_path / "memo", re_evaluate=True)
+    again = replace(QUIET, cache=tmp_path / "cache", re_evaluate=True)
     run(found, tiny_learner("single", found), tmp_path / "other", again)
     assert len(played) >= 2 * count
 
 
-def test_the_command_evaluates_with_a_memo(tmp_path, played, capsys):
+def test_the_command_evaluates_with_a_cache(tmp_path, played, capsys):
     words = ["run", "--suite", "toy", "--budget", "smoke", "--no-evaluate", "--no-tensorboard"]
     for name in ("a", "b"):
-        main([*words, "--memo", str(tmp_path / "memo"), "--out", str(tmp_path / name)])
-        main(["evaluate", str(tmp_path / name), "--memo", str(tmp_path / "memo")])
+        main([*words, "--memo", str(tmp_path / "cache"), "--out", str(tmp_path / name)])
+        main(["evaluate", str(tmp_path / name), "--memo", str(tmp_path / "cache")])
     assert len(played) == len(set(played)) == 4
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     assert RunFolder(tmp_path / "b").read_matrix() is not None
@@ -114,10 +115,10 @@ OTHER = [other_normaliser, other_interface, other_target, other_scale, other_wei
 @pytest.mark.parametrize("change", OTHER)
 def test_another_policy_has_another_key(change):
     policy, task = policy_and_task()
-    before = key(policy, task, PROTOCOL)
-    assert before == key(policy, task, PROTOCOL)
+    before = evaluation_key(policy, task, PROTOCOL)
+    assert before == evaluation_key(policy, task, PROTOCOL)
     change(policy)
-    assert key(policy, task, PROTOCOL) not in (before, None)
+    assert evaluation_key(policy, task, PROTOCOL) not in (before, None)
 
 
 @pytest.mark.parametrize("name", ["name", "episodes", "lanes", "first_seed"])
@@ -125,18 +126,18 @@ def test_another_protocol_has_another_key(name):
     policy, task = policy_and_task()
     old = getattr(PROTOCOL, name)
     other = replace(PROTOCOL, **{name: f"{old}-other" if isinstance(old, str) else old + 1})
-    assert key(policy, task, PROTOCOL) != key(policy, task, other)
+    assert evaluation_key(policy, task, PROTOCOL) != evaluation_key(policy, task, other)
 
 
 def test_another_task_other_libraries_and_other_code_have_other_keys(monkeypatch):
     policy, task = policy_and_task()
-    keys = [key(policy, task, PROTOCOL), key(policy, tiny_suite(tasks=2).tasks[1], PROTOCOL)]
-    monkeypatch.setattr(remembered, "versions", lambda: {"ale-py": "0"})
-    keys.append(key(policy, task, PROTOCOL))
-    monkeypatch.setattr(remembered, "code", lambda *folders: str(folders))
-    keys.append(key(policy, task, PROTOCOL))
+    keys = [evaluation_key(policy, task, PROTOCOL), evaluation_key(policy, tiny_suite(tasks=2).tasks[1], PROTOCOL)]
+    monkeypatch.setattr(cached, "versions", lambda: {"ale-py": "0"})
+    keys.append(evaluation_key(policy, task, PROTOCOL))
+    monkeypatch.setattr(cache_key, "our_code", lambda *folders: str(folders))
+    keys.append(evaluation_key(policy, task, PROTOCOL))
     assert len(set(keys)) == 4
-    assert content.code("evaluation") != content.code()
+    assert our_code(*cached.CODE) != our_code(*cache_key.FIT_CODE)
 
 
 class Contrary(Policy):
@@ -146,16 +147,23 @@ class Contrary(Policy):
 def test_a_policy_of_a_class_that_we_do_not_know_is_played():
     policy, task = policy_and_task()
     policy.__class__ = Contrary
-    assert key(policy, task, PROTOCOL) is None
+    assert evaluation_key(policy, task, PROTOCOL) is None
 
 
 def test_environments_that_cannot_be_known_are_played(tmp_path, played):
     policy, task = policy_and_task()
-    memo, own = DiskMemo(tmp_path), replace(task, environments=lambda protocol: task.environments(protocol))
-    first, second = (list(evaluate_once([(policy, own)], PROTOCOL, memo)) for _ in range(2))
+    cache, own = DiskCache(tmp_path), replace(task, environments=lambda protocol: task.environments(protocol))
+    first, second = (list(evaluate_once([(policy, own)], PROTOCOL, cache)) for _ in range(2))
     assert first == second == [(0, evaluate(policy, task, PROTOCOL))]
     assert len(played) == 2
-    assert key(policy, own, PROTOCOL) is None
+    assert evaluation_key(policy, own, PROTOCOL) is None
+
+
+def test_a_simulator_without_a_name_is_never_cached_and_another_name_is_another_key():
+    policy, task = policy_and_task()
+    keys = [evaluation_key(policy, replace(task, simulator=name), PROTOCOL) for name in (None, "toy", "chess")]
+    assert keys[0] is None
+    assert len({*keys, evaluation_key(policy, task, PROTOCOL)}) == 4
 
 
 def test_results_come_back_with_the_places_of_the_players(tmp_path):
@@ -164,10 +172,10 @@ def test_results_come_back_with_the_places_of_the_players(tmp_path):
     for task in found.tasks:
         learner.learn(task)
     players = [(learner.policy(task.name), task) for task in found.tasks]
-    memo, alone = DiskMemo(tmp_path), [evaluate(*player, PROTOCOL) for player in players]
-    assert dict(evaluate_once(players[1:2], PROTOCOL, memo)) == dict(enumerate(alone[1:2]))
-    assert dict(evaluate_once(players, PROTOCOL, memo)) == dict(enumerate(alone))
-    assert dict(evaluate_once(players[::-1], PROTOCOL, memo)) == dict(enumerate(alone[::-1]))
+    cache, alone = DiskCache(tmp_path), [evaluate(*player, PROTOCOL) for player in players]
+    assert dict(evaluate_once(players[1:2], PROTOCOL, cache)) == dict(enumerate(alone[1:2]))
+    assert dict(evaluate_once(players, PROTOCOL, cache)) == dict(enumerate(alone))
+    assert dict(evaluate_once(players[::-1], PROTOCOL, cache)) == dict(enumerate(alone[::-1]))
 
 
 def test_what_was_played_before_an_interruption_is_known(tmp_path, played):
@@ -175,12 +183,12 @@ def test_what_was_played_before_an_interruption_is_known(tmp_path, played):
     learner = tiny_learner("single", found)
     for task in found.tasks:
         learner.learn(task)
-    players, memo = [(learner.policy(task.name), task) for task in found.tasks], DiskMemo(tmp_path)
-    interrupted = evaluate_once(players, PROTOCOL, memo)
+    players, cache = [(learner.policy(task.name), task) for task in found.tasks], DiskCache(tmp_path)
+    interrupted = evaluate_once(players, PROTOCOL, cache)
     place, result = next(interrupted)
     interrupted.close()
     played.clear()
-    first, *others = evaluate_once(players, PROTOCOL, memo)
+    first, *others = evaluate_once(players, PROTOCOL, cache)
     assert first == (place, result)
     assert first[1].recalled
     assert sorted(played) == sorted(found.tasks[other].name for other, _ in others)
@@ -189,24 +197,24 @@ def test_what_was_played_before_an_interruption_is_known(tmp_path, played):
 def test_one_game_under_two_names_does_not_wait_for_itself(tmp_path):
     policy, task = policy_and_task()
     players = [(policy, task), (policy, replace(task, name="Again"))]
-    results = dict(evaluate_once(players, PROTOCOL, DiskMemo(tmp_path)))
+    results = dict(evaluate_once(players, PROTOCOL, DiskCache(tmp_path)))
     assert results == dict.fromkeys(range(2), evaluate(policy, task, PROTOCOL))
 
 
 def test_two_that_want_the_same_in_another_order_do_not_wait_for_each_other(tmp_path):
     locks: list[list[str]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memos, "locked", lambda path: locks[-1].append(path.stem) or nullcontext())
+        patch.setattr(caches, "locked", lambda path: locks[-1].append(path.stem) or nullcontext())
         for names in ("abc", "cab"):
             locks.append([])
-            with DiskMemo(tmp_path).entries([partial(str, name) for name in names]) as entries:
+            with DiskCache(tmp_path).entries([partial(str, name) for name in names]) as entries:
                 assert [entry.key for entry in entries] == list(names)
     assert locks == [["a", "b", "c"]] * 2
 
 
 def test_the_log_says_what_was_played_and_what_recalled(tmp_path):
     for name in ("first", "second"):
-        run_tiny("single", tmp_path / name, cache=tmp_path / "memo")
+        run_tiny("single", tmp_path / name, cache=tmp_path / "cache")
     told = [
         [
             (event["recalled"], event["carried"])

@@ -8,43 +8,41 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
-from functools import partial, wraps
 from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from holdfast.benchmarks.atari.games import FIVE
 from holdfast.data.locks import locked
 from holdfast.data.windows import Mixture
 from holdfast.learners.anchor import Anchor
-from holdfast.learners.learner import new_net, windows_of
-from holdfast.runs.cache import DiskMemo
+from holdfast.learners.learner import windows_of
+from holdfast.learners.si import Path as Path_
+from holdfast.registry import Plugin
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import run
 from holdfast.tasks.processes import forkserver
-from holdfast.training import cache as memos
-from holdfast.training.cache import Memo, key_of
-from holdfast.training.cache_key import Unknown, content
+from holdfast.training import cache_key
+from holdfast.training.cache import Cache, DiskCache, Key
 from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Silent
+from holdfast.training.step import Trainer
 from tests.test_mistakes import command as mistake
 from tests.tiny import ALL, PATIENCE, QUIET, SPARSE, contents, tiny_learner, tiny_suite
 
-fitting, toy = (import_module(f"holdfast.{name}") for name in ("training.fit", "benchmarks.toy.suite"))
+fitting = import_module("holdfast.training.fit")  # not the function
 
 
-def run_tiny(name: str, path: Path, memo: Path | None = None, **settings: Any) -> None:
+def run_tiny(name: str, path: Path, cache: Path | None = None, **settings: Any) -> None:
     found = tiny_suite()
-    run(found, tiny_learner(name, found, **settings), path, replace(QUIET, cache=memo))
+    run(found, tiny_learner(name, found, **settings), path, replace(QUIET, cache=cache))
 
 
 @pytest.fixture
@@ -52,9 +50,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kinds of model that were really trained."""
     train, seen = fitting.train, []
 
-    def counted(model: nn.Module, *others: Any) -> list[float]:
-        seen.append(type(model).__name__)
-        return train(model, *others)
+    def counted(trainer: Trainer, *others: Any, **more: Any) -> list[float]:
+        seen.append(type(trainer.model).__name__)
+        return train(trainer, *others, **more)
 
     monkeypatch.setattr(fitting, "train", counted)
     return seen
@@ -68,9 +66,9 @@ def curve(path: Path) -> list[tuple]:
 @pytest.mark.parametrize("name", ALL)
 def test_a_recalled_run_equals_a_trained_one_to_the_bit(name, tmp_path, trained):
     run_tiny(name, tmp_path / "plain")
-    run_tiny(name, tmp_path / "first", tmp_path / "memo")
+    run_tiny(name, tmp_path / "first", tmp_path / "cache")
     assert len(trained) == 6
-    run_tiny(name, tmp_path / "second", tmp_path / "memo")
+    run_tiny(name, tmp_path / "second", tmp_path / "cache")
     assert len(trained) == 6
     assert contents(tmp_path / "plain") == contents(tmp_path / "first") == contents(tmp_path / "second")
     assert curve(tmp_path / "plain") == curve(tmp_path / "second")
@@ -84,8 +82,8 @@ def test_recalled_in_the_middle_and_trained_on_equals_trained(name, tmp_path, tr
     learner = tiny_learner(name, found, seed=3)
     learner.learn = _only_once(learner.learn)  # type: ignore[method-assign]
     with pytest.raises(StopIteration):
-        run(found, learner, tmp_path / "first", replace(QUIET, cache=tmp_path / "memo"))
-    run_tiny(name, tmp_path / "second", tmp_path / "memo", seed=3)
+        run(found, learner, tmp_path / "first", replace(QUIET, cache=tmp_path / "cache"))
+    run_tiny(name, tmp_path / "second", tmp_path / "cache", seed=3)
     assert len(trained) == 3 + 1 + 2
     assert contents(tmp_path / "plain") == contents(tmp_path / "second")
 
@@ -98,11 +96,11 @@ def _only_once(learn: Callable) -> Callable:
 def test_the_first_task_of_all_sparse_learners_and_thresholds_is_trained_once(tmp_path, trained):
     for name in SPARSE:
         found = tiny_suite(tasks=1)
-        run(found, tiny_learner(name, found), tmp_path / name, replace(QUIET, cache=tmp_path / "memo"))
+        run(found, tiny_learner(name, found), tmp_path / name, replace(QUIET, cache=tmp_path / "cache"))
     for threshold in (1.0, 2.0):
         found = tiny_suite(tasks=1)
         learner = tiny_learner("affinity-a", found, routing__threshold=threshold)
-        run(found, learner, tmp_path / str(threshold), replace(QUIET, cache=tmp_path / "memo"))
+        run(found, learner, tmp_path / str(threshold), replace(QUIET, cache=tmp_path / "cache"))
     assert len(trained) == 1
 
 
@@ -117,36 +115,36 @@ def test_the_first_task_of_naive_cumulative_and_every_ewc_is_trained_once_and_si
     ]:
         found = tiny_suite(tasks=1)
         path = tmp_path / f"{name}{settings.get('strength')}"
-        run(found, tiny_learner(name, found, **settings), path, replace(QUIET, cache=tmp_path / "memo"))
+        run(found, tiny_learner(name, found, **settings), path, replace(QUIET, cache=tmp_path / "cache"))
     assert len(trained) == 2
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other"])
 def test_a_damaged_entry_is_found_out_and_trained_again(damage, tmp_path, trained):
-    run_tiny("naive", tmp_path / "plain", tmp_path / "memo")
-    for path in (tmp_path / "memo").glob("*.memo"):
+    run_tiny("naive", tmp_path / "plain", tmp_path / "cache")
+    for path in (tmp_path / "cache").glob("*.memo"):
         content = path.read_bytes()
         flipped = content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
         path.write_bytes({"cut": content[:-1], "flip": flipped, "empty": b"", "other": b"x" * 200}[damage])
-    run_tiny("naive", tmp_path / "again", tmp_path / "memo")
+    run_tiny("naive", tmp_path / "again", tmp_path / "cache")
     assert len(trained) == 6
-    run_tiny("naive", tmp_path / "mended", tmp_path / "memo")
+    run_tiny("naive", tmp_path / "mended", tmp_path / "cache")
     assert len(trained) == 6
     assert contents(tmp_path / "plain") == contents(tmp_path / "again") == contents(tmp_path / "mended")
 
 
 def test_interrupted_and_recalled_tells_each_loss_once(tmp_path, monkeypatch):
-    run_tiny("naive", tmp_path / "plain", tmp_path / "memo")
+    run_tiny("naive", tmp_path / "plain", tmp_path / "cache")
 
-    def stop(self: FolderRecorder, tensors: dict) -> None:
-        save(self, tensors)
+    def stop(self: FolderRecorder, phase: str, tensors: dict) -> None:
+        save(self, phase, tensors)
         raise InterruptedError
 
     save, found = FolderRecorder.save, tiny_suite()
     monkeypatch.setattr(FolderRecorder, "save", stop)
     with pytest.raises(InterruptedError):
         run(found, tiny_learner("naive", found), tmp_path / "broken", replace(QUIET, save_every=0.0))
-    run_tiny("naive", tmp_path / "broken", tmp_path / "memo")
+    run_tiny("naive", tmp_path / "broken", tmp_path / "cache")
     assert curve(tmp_path / "plain") == curve(tmp_path / "broken")
     assert contents(tmp_path / "plain") == contents(tmp_path / "broken")
 
@@ -154,35 +152,35 @@ def test_interrupted_and_recalled_tells_each_loss_once(tmp_path, monkeypatch):
 def test_an_interrupted_fit_that_was_resumed_is_remembered_whole(tmp_path, monkeypatch):
     save, stops = FolderRecorder.save, [True]
 
-    def stop(self: FolderRecorder, tensors: dict) -> None:
-        save(self, tensors)
+    def stop(self: FolderRecorder, phase: str, tensors: dict) -> None:
+        save(self, phase, tensors)
         if stops and stops.pop():
             raise InterruptedError
 
     monkeypatch.setattr(FolderRecorder, "save", stop)
-    options = replace(QUIET, save_every=0.0, cache=tmp_path / "memo")
+    options = replace(QUIET, save_every=0.0, cache=tmp_path / "cache")
     found = tiny_suite()
     with pytest.raises(InterruptedError):
         run(found, tiny_learner("naive", found), tmp_path / "broken", options)
     run(found, tiny_learner("naive", found), tmp_path / "broken", options)
-    run_tiny("naive", tmp_path / "recalled", tmp_path / "memo")
+    run_tiny("naive", tmp_path / "recalled", tmp_path / "cache")
     assert curve(tmp_path / "recalled") == curve(tmp_path / "broken")
     assert len(curve(tmp_path / "recalled")) == 9
 
 
-def go_on(path: Path, code: str, memo: Path | None, stops: bool) -> None:
+def go_on(path: Path, code: str, cache: Path | None, stops: bool) -> None:
     """A run by this code, until a fit was saved, or to the end."""
     save, found = FolderRecorder.save, tiny_suite()
 
-    def stop(self: FolderRecorder, tensors: dict) -> None:
-        save(self, tensors)
+    def stop(self: FolderRecorder, phase: str, tensors: dict) -> None:
+        save(self, phase, tensors)
         if stops:
             raise InterruptedError
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(InterruptedError) if stops else nullcontext():
-        patch.setattr(memos, "code", lambda: code)
+        patch.setattr(cache_key, "our_code", lambda *folders: code)
         patch.setattr(FolderRecorder, "save", stop)
-        run(found, tiny_learner("naive", found), path, replace(QUIET, save_every=0.0, cache=memo))
+        run(found, tiny_learner("naive", found), path, replace(QUIET, save_every=0.0, cache=cache))
 
 
 @pytest.mark.parametrize(
@@ -191,14 +189,14 @@ def go_on(path: Path, code: str, memo: Path | None, stops: bool) -> None:
         (["new", "new"], 3),
         (["old", "new"], 2),
         (["new", "old", "new"], 2),  # the last save is of a mix, though it began as what it ends as
-        ([None, "new"], 2),  # without a memo nobody asked whose steps they are
+        ([None, "new"], 2),  # without a cache nobody asked whose steps they are
         (["new", None, "new"], 2),
     ],
 )
 def test_a_resumed_fit_is_remembered_only_if_the_same_code_took_all_its_steps(codes, known, tmp_path):
     for count, code in enumerate(codes, start=1):
-        go_on(tmp_path / "run", str(code), tmp_path / "memo" if code else None, stops=count < len(codes))
-    fits = [path for path in (tmp_path / "memo").glob("*.memo") if b'"losses"' in path.read_bytes()]
+        go_on(tmp_path / "run", str(code), tmp_path / "cache" if code else None, stops=count < len(codes))
+    fits = [path for path in (tmp_path / "cache").glob("*.memo") if b'"losses"' in path.read_bytes()]
     assert len(fits) == known
 
 
@@ -209,8 +207,9 @@ def parts(learner: str = "tsn-core", **settings: Any) -> dict[str, Any]:
     """All that goes into a fit, as a learner puts it in."""
     found, caught = tiny_suite(), {}
 
-    def catch(model: nn.Module, source: Any, config: FitConfig, seed: int, recorder: Any, addition: Any = None) -> None:
-        caught.update(model=model.train(), source=source, config=config, seed=seed, addition=addition)
+    def catch(model: nn.Module, windows: Any, config: FitConfig, seed: int, recorder: Any, *last: Any) -> None:
+        caught.update(zip(("phase", "addition"), last, strict=False))
+        caught.update(model=model.train(), windows=windows, config=config, seed=seed)
         raise StopIteration
 
     made = tiny_learner(learner, found, **settings)
@@ -221,18 +220,18 @@ def parts(learner: str = "tsn-core", **settings: Any) -> dict[str, Any]:
     return caught
 
 
-class Asked(Memo):
+class Asked(Cache):
     """Hears what a fit asks for, and lets it go no further."""
 
-    def entries(self, keys: Sequence[memos.Key]) -> Any:
+    def entries(self, keys: Sequence[Key]) -> Any:
         self.key = keys[0]()
         raise LookupError
 
 
 def key(found: dict[str, Any]) -> str | None:
-    """What `fit` itself asks a memo for."""
+    """What `fit` itself asks a cache for."""
     recorder = Silent()
-    recorder.memo = asked = Asked()
+    recorder.cache = asked = Asked()
     with pytest.raises(LookupError):
         fit(**found, recorder=recorder)
     return asked.key
@@ -278,39 +277,6 @@ def test_another_setting_has_another_key(name, value):
     assert key(parts()) != key(parts(**{name.replace(".", "__"): value}))
 
 
-def wrapped(function: Callable) -> Callable:
-    @wraps(function)
-    def other(*words: Any) -> Any:
-        return function(*words)
-
-    return other
-
-
-def test_a_function_is_known_only_if_its_name_leads_to_it():
-    """Names can be borrowed: what wraps a function has its name and does something else."""
-    assert content(toy.environments) == content(toy.environments)
-    own = lambda protocol: protocol  # noqa: E731
-    own.__module__ = toy.__name__
-    for unknown in (
-        wrapped(toy.environments),
-        own,
-        wrapped,
-        json.dumps,
-        type("Field", (), {"__module__": toy.__name__}),
-    ):
-        with pytest.raises(Unknown):
-            content(unknown)
-
-
-def test_what_a_function_is_bound_to_counts():
-    north, south = (partial(toy.environments, task) for task in ("north", "south"))
-    named = partial(toy.environments, rules="north")
-    alien, boxing = (replace(FIVE[0], task=name).environments for name in ("Alien", "Boxing"))
-    told = [content(thing) for thing in (toy.environments, north, south, named, alien, boxing)]
-    assert len(set(told)) == len(told)
-    assert content(partial(toy.environments, rules="south")) != content(named)
-
-
 def _flip(tensor: torch.Tensor) -> None:
     flat = tensor.detach().view(-1)
     flat[-1] = ~flat[-1] if flat.dtype == torch.bool else torch.nextafter(flat[-1], flat[-1] + 1)
@@ -321,7 +287,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a score": lambda found: _flip(found["model"].scores),
     "a frozen weight": lambda found: _flip(found["model"].frozen),
     "an occupied entry": lambda found: _flip(found["model"].occupied),
-    "a feasible entry": lambda found: _flip(found["model"].feasible),
+    "which entries may be selected": lambda found: _flip(found["model"].feasible),
     "how many are selected": lambda found: found["model"].selector.counts.__setitem__(0, 1),
     "what is trained": lambda found: found["model"].outside[0].requires_grad_(False),
     "a parameter outside": lambda found: _flip(found["model"].outside[-1]),
@@ -343,86 +309,141 @@ def test_the_key_covers(change):
 
 
 def test_the_key_covers_data_and_what_is_replayed():
-    found = tiny_suite()
-    learner = tiny_learner("naive", found)
-    net = new_net(learner.config.net, found.interface, 0)
-
-    def windows(task: int) -> Any:
-        own = found.tasks[task]
-        return windows_of(own.dataset, own.interface.normaliser(own.dataset), torch.ones(1), learner.config, "cpu")
-
-    first, second, third = (windows(task) for task in range(3))
+    found, suite = parts("naive"), tiny_suite()
+    learner = tiny_learner("naive", suite)
+    first, second, third = (learner.windows(task, task.dataset) for task in suite.tasks)
     mixed = [Mixture(first, [second], 0.5), Mixture(first, [third], 0.5), Mixture(first, [second], 0.25)]
-    assert len({key_of(net, source) for source in (first, second, *mixed)}) == 5
+    assert len({key({**found, "windows": windows}) for windows in (first, second, *mixed)}) == 5
+
+
+def test_the_key_covers_how_observations_are_scaled_and_which_actions_count():
+    found, task = parts("naive"), tiny_suite().tasks[0]
+    config, scaled = tiny_learner("naive").config, task.interface.normaliser(task.dataset)
+    shifted, stretched = replace(scaled, shift=scaled.shift + 1), replace(scaled, scale=scaled.scale * 2)
+    made = [windows_of(task.dataset, scaling, torch.ones(1), config, "cpu") for scaling in (scaled, shifted, stretched)]
+    made.append(windows_of(task.dataset, scaled, torch.zeros(1), config, "cpu"))
+    assert len({key({**found, "windows": windows}) for windows in made}) == 4
 
 
 def test_the_key_covers_what_holds_parameters_and_how_strongly():
+    found = parts("naive")
     one, two = {"w": torch.ones(2)}, {"w": torch.full((2,), 2.0)}
     anchors = [Anchor(1.0, one, one), Anchor(2.0, one, one), Anchor(1.0, two, one), Anchor(1.0, one, two)]
-    assert len({content(anchor) for anchor in anchors}) == 4
+    paths = [Path_(anchor, {}) for anchor in anchors]
+    assert len({key({**found, "addition": addition}) for addition in (None, *anchors, *paths)}) == 9
 
 
 def test_the_order_in_which_a_file_was_read_changes_no_key():
-    ones = {"a": torch.ones(1), "b": torch.ones(1)}
+    found, ones = parts("naive"), {"a": torch.ones(1), "b": torch.ones(1)}
     backwards = dict(reversed(ones.items()))
-    assert content(Anchor(1.0, ones, dict(ones))) == content(Anchor(1.0, backwards, dict(backwards)))
+    anchors = [Anchor(1.0, ones, dict(ones)), Anchor(1.0, backwards, dict(backwards))]
+    assert len({key({**found, "addition": anchor}) for anchor in anchors}) == 1
+
+
+def test_the_key_covers_the_phase():
+    found = parts()
+    assert key(found) != key({**found, "phase": "retrain"})
+
+
+def test_the_key_covers_buffers_their_names_types_and_shapes():
+    one = torch.zeros(4)
+    others = [one.view(2, 2), one.int(), one + 1, one.clone().requires_grad_()]
+    hashes = [cache_key.tensors_hash({"a": tensor}) for tensor in (one, *others)] + [cache_key.tensors_hash({"b": one})]
+    assert len(set(hashes)) == 6
+    found = parts()
+    before = key(found)
+    found["model"].register_buffer("another", torch.zeros(1), persistent=False)
+    assert key(found) != before
+
+
+def test_the_key_covers_the_class_of_every_module():
+    found = parts("naive")
+    before = key(found)
+    found["model"].trunk.__class__ = nn.Sequential
+    assert key(found) != before
+
+
+def test_the_key_covers_plugins_and_installed_packages(monkeypatch, tmp_path):
+    found = parts()
+    keys = [key(found)]
+    monkeypatch.setattr(cache_key, "PLUGINS", [Plugin(tmp_path / "own.py", "0" * 64, b"")])
+    keys.append(key(found))
+    package = tmp_path / "holdfast_more"
+    package.mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(cache_key, "installed_packages", lambda: ["holdfast_more"])
+    for source in ("VERSION = 1", "VERSION = 2"):  # of an editable install, which has one version
+        (package / "__init__.py").write_text(source)
+        cache_key._package_code.cache_clear()
+        keys.append(key(found))
+    assert len(set(keys)) == 4
 
 
 def test_the_key_covers_our_own_code(monkeypatch):
     found = parts()
     before = key(found)
-    monkeypatch.setattr(memos, "code", lambda: "changed")
+    monkeypatch.setattr(cache_key, "our_code", lambda *folders: "changed")
     assert key(found) != before
 
 
 def test_the_key_covers_where_it_runs(monkeypatch):
     found = parts()
     before = key(found)
-    monkeypatch.setattr(memos, "_processor", lambda: "another")
+    monkeypatch.setattr(cache_key, "_processor", lambda: "another")
     assert key(found) != before
 
 
 class Foreign(nn.Module):
-    """Not our code, so that nothing says when it changes."""
+    """Describes itself, but its code is hashed nowhere."""
 
     def __init__(self) -> None:
         super().__init__()
         self.w = nn.Parameter(torch.ones(2))
 
-
-def test_what_cannot_be_known_is_never_recalled():
-    assert key_of(Foreign()) is None
-    for thing in (Foreign(), lambda: 0, torch.Generator(), np.random.default_rng(0), object()):
-        with pytest.raises(Unknown):
-            content(thing)
+    def describe(self) -> dict[str, Any]:
+        return {}
 
 
-def test_sharing_and_shape_count():
-    tensor = torch.zeros(4)
-    assert content([tensor, tensor]) != content([tensor, tensor.clone()])
-    assert content(tensor) != content(tensor.view(2, 2))
-    assert content(torch.zeros(2)) != content(torch.zeros(2, dtype=torch.int32))
-    assert content(("a", "b")) != content(("ab",))
-    assert content((1, (2,), 3)) != content((1, (2, 3)))
-    assert content(0.0) != content(-0.0)
+class ForeignAnchor(Anchor):
+    """An addition whose code is hashed nowhere."""
+
+
+def test_a_model_or_an_addition_whose_code_is_hashed_nowhere_is_never_cached(monkeypatch, tmp_path):
+    found = parts("naive")
+    plugin = Plugin(tmp_path / "own.py", "0" * 64, b"")
+    for other in ({"model": Foreign()}, {"addition": ForeignAnchor(1.0, {}, {})}):
+        assert key({**found, **other}) is None
+    monkeypatch.setattr(cache_key, "PLUGINS", [plugin])
+    monkeypatch.setattr(Foreign, "__module__", plugin.module)
+    assert key({**found, "model": Foreign()}) is not None
+
+
+def test_a_model_with_a_part_whose_code_is_hashed_nowhere_is_never_cached():
+    found = parts("naive")
+    found["model"].own = Foreign()
+    assert key(found) is None
+
+
+def test_a_model_that_does_not_describe_itself_is_never_cached():
+    assert key({**parts("naive"), "model": nn.Linear(1, 1)}) is None
 
 
 def _train_while_another_waits(folder: Path, number: int, both_ask: Barrier) -> None:
     torch.set_num_threads(1)
-    train, entry = fitting.train, DiskMemo.entry
+    train, entry = fitting.train, DiskCache.entry
 
-    def ask(self: DiskMemo, key: Any) -> Any:
+    def ask(self: DiskCache, key: Any) -> Any:
         both_ask.wait(PATIENCE)
         return entry(self, key)
 
-    def slow(*words: Any) -> list[float]:
+    def slow(*words: Any, **more: Any) -> list[float]:
         (folder / f"trained-{number}").touch()
         time.sleep(0.5)  # so that the other one is at the lock; the law holds also if it is not there yet
-        return train(*words)
+        return train(*words, **more)
 
-    fitting.train, DiskMemo.entry = slow, ask  # type: ignore[method-assign]
+    fitting.train, DiskCache.entry = slow, ask  # type: ignore[method-assign]
     found = tiny_suite(tasks=1)
-    options = replace(QUIET, cache=folder / "memo", evaluate=False)  # evaluations ask the memo as well
+    options = replace(QUIET, cache=folder / "cache", evaluate=False)  # evaluations ask the cache as well
     run(found, tiny_learner("naive", found), folder / f"run-{number}", options)
 
 
@@ -458,8 +479,8 @@ def test_a_lock_goes_with_the_process_that_held_it(tmp_path):
 
 
 def test_a_recall_is_told(tmp_path):
-    run_tiny("naive", tmp_path / "first", tmp_path / "memo")
-    run_tiny("naive", tmp_path / "second", tmp_path / "memo")
+    run_tiny("naive", tmp_path / "first", tmp_path / "cache")
+    run_tiny("naive", tmp_path / "second", tmp_path / "cache")
     kinds = {
         name: [json.loads(line)["kind"] for line in (tmp_path / name / "events.jsonl").read_text().splitlines()]
         for name in ("first", "second")
@@ -467,55 +488,55 @@ def test_a_recall_is_told(tmp_path):
     assert (kinds["first"].count("recall"), kinds["second"].count("recall")) == (0, 3)
 
 
-def test_without_a_memo_nothing_is_hashed(monkeypatch):
-    def never(*things: Any) -> str:
+def test_without_a_cache_nothing_is_hashed(monkeypatch):
+    def never(*things: Any, **more: Any) -> str:
         raise AssertionError
 
-    monkeypatch.setattr(memos, "content", never)
+    monkeypatch.setattr(fitting, "fit_key", never)
     found = parts("naive")
-    fit(found["model"], found["source"], found["config"], 0, Silent())
+    fit(found["model"], found["windows"], found["config"], 0, Silent(), "task")
 
 
-def test_a_memo_can_be_deleted_while_a_run_goes_on(tmp_path):
-    memo = DiskMemo(tmp_path / "memo")
-    with memo.entry(lambda: "a") as entry:
+def test_a_cache_can_be_deleted_while_a_run_goes_on(tmp_path):
+    cache = DiskCache(tmp_path / "cache")
+    with cache.entry(lambda: "a") as entry:
         entry.write({"w": torch.ones(2)})
-    for path in (tmp_path / "memo").iterdir():
+    for path in (tmp_path / "cache").iterdir():
         path.unlink()
-    (tmp_path / "memo").rmdir()
-    with memo.entry(lambda: "a") as entry:
+    (tmp_path / "cache").rmdir()
+    with cache.entry(lambda: "a") as entry:
         assert entry.read() is None
 
 
 @pytest.mark.parametrize("barred", [".lock", ".memo", ".memo.part"])
-def test_a_memo_that_cannot_be_written_costs_a_run_nothing_but_time(barred, tmp_path, trained):
-    run_tiny("naive", tmp_path / "first", tmp_path / "memo")
-    for path in (tmp_path / "memo").glob("*.memo"):
+def test_a_cache_that_cannot_be_written_costs_a_run_nothing_but_time(barred, tmp_path, trained):
+    run_tiny("naive", tmp_path / "first", tmp_path / "cache")
+    for path in (tmp_path / "cache").glob("*.memo"):
         path.unlink()
         place = path.with_suffix(barred)
         place.unlink(missing_ok=True)
         place.mkdir()  # as good as a folder that is read-only, also for the superuser
-    run_tiny("naive", tmp_path / "second", tmp_path / "memo")
+    run_tiny("naive", tmp_path / "second", tmp_path / "cache")
     assert len(trained) == 6
     assert contents(tmp_path / "first") == contents(tmp_path / "second")
 
 
-def test_a_full_disk_leaves_a_memo_without_halves_and_a_run_whole(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_a_cache_without_halves_and_a_run_whole(tmp_path, monkeypatch):
     fsync = os.fsync
 
     def full(file: int) -> None:
-        if Path(os.readlink(f"/proc/self/fd/{file}")).parent == tmp_path / "memo":
+        if Path(os.readlink(f"/proc/self/fd/{file}")).parent == tmp_path / "cache":
             raise OSError(errno.ENOSPC, "no space left on device")
         fsync(file)
 
     monkeypatch.setattr(os, "fsync", full)
-    run_tiny("naive", tmp_path / "run", tmp_path / "memo")
+    run_tiny("naive", tmp_path / "run", tmp_path / "cache")
     assert RunFolder(tmp_path / "run").learned == 3
-    assert {path.suffix for path in (tmp_path / "memo").iterdir()} == {".lock"}
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".lock"}
 
 
 @pytest.mark.parametrize("place", ["/dev/null", "/dev/null/x", "/proc/x"])
-def test_what_cannot_be_a_memo_is_said_before_a_run_begins(place, tmp_path, capsys):
+def test_what_cannot_be_a_cache_is_said_before_a_run_begins(place, tmp_path, capsys):
     words = ("run", "--budget", "smoke", "--out", str(tmp_path / "run"), "--memo", place)
     assert f"{place} cannot be a cache" in mistake(capsys, *words)
     assert not (tmp_path / "run").exists()
