@@ -8,9 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from holdfast.cli.commands import SETTINGS
 from holdfast.cli.completion import words_of
-from holdfast.cli.main import main
+from holdfast.cli.main import COMMANDS, main
 from holdfast.learners.registry import LEARNERS
 from holdfast.runs.configure import configure
 from holdfast.runs.options import Options
@@ -198,7 +197,7 @@ def bad_words(workspace: Workspace, rng: Random) -> Case:
     """A command with flags and values that make no sense, or little."""
     base = rng.choice(workspace.bases)
     shutil.copytree(base, workspace.here / "run")
-    name = rng.choice([*SETTINGS, *4 * ["run"], *READING, "evaluate", "expert", "help", rng.choice(VALUES)])
+    name = rng.choice([*COMMANDS, *4 * ["run"], *READING, "evaluate", "expert", "help", rng.choice(VALUES)])
     words = [name, *first_words(name, rng)]
     usual = usual_values(name, rng.choice(list(LEARNERS)))
     for _ in range(rng.choice([0, 1, 1, 1, 1, 2])):
@@ -209,7 +208,7 @@ def bad_words(workspace: Workspace, rng: Random) -> Case:
         words += ["--learner", usual["--learner"]]
     if name == "run" and any(is_large(word) for word in words[1 + len(TINY) :]):
         words.append("--dry")  # large, right, and long
-    return Case(f"words after {name}" if name in SETTINGS else "words", "", words, base)
+    return Case(f"words after {name}" if name in COMMANDS else "words", "", words, base)
 
 
 def usual_values(name: str, learner: str) -> dict[str, Any]:
@@ -218,7 +217,7 @@ def usual_values(name: str, learner: str) -> dict[str, Any]:
         plan = asdict(configure("toy", learner, budget="smoke"))
         known = flattened({**plan, **plan["config"], **asdict(Options()), "config": None, "out": None, "device": None})
         return {f"--{setting.replace('_', '-')}": value for setting, value in known}
-    flags = sorted(words_of(SETTINGS[name]).flags) if name in SETTINGS else ["--x"]
+    flags = sorted(words_of(name).flags) if name in COMMANDS else ["--x"]
     return dict.fromkeys(flags)
 
 

@@ -22,26 +22,26 @@ import pytest
 from rich.console import Console
 
 import holdfast
-from holdfast import cli
 from holdfast.benchmarks.atari import action_lists as blind
 from holdfast.benchmarks.atari import expert as atari
 from holdfast.benchmarks.panda import expert_returns as starts
 from holdfast.benchmarks.panda import reach, tune
-from holdfast.cli.commands import COMMANDS, SETTINGS
-from holdfast.cli.completion import _flags, words_of
-from holdfast.cli.main import main
+from holdfast.cli import main as cli
+from holdfast.cli.completion import flags_of, words_of
+from holdfast.cli.main import COMMANDS, main
+from holdfast.cli.run import default_command, parse_run
 from holdfast.data.printable import printable
 from holdfast.learners.registry import LEARNERS
 from holdfast.registry import SUITES
 from holdfast.runs import progress as recorder
-from holdfast.runs.command import default_command, parse
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.progress import Pace, Screen
 from holdfast.runs.run import run
-from holdfast.study.results import Export
+from holdfast.study.export import ExportCommand
 from holdfast.tasks.suite import RecordedData
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
+SETTINGS = {name: settings for name in COMMANDS if (settings := cli.settings_of(name))}
 SMOKE = ["run", "--suite", "toy", "--learner", "naive", "--budget", "smoke", "--fit.steps", "4", "--no-tensorboard"]
 SHORT = [*SMOKE, "--order", "NorthEast", "SouthWest", "--protocol.episodes", "2"]
 
@@ -94,7 +94,6 @@ def test_the_version_is_printed(capsys):
 
 
 def test_help_names_every_command(capsys):
-    assert set(cli.ABOUT) == set(COMMANDS)
     for words in ([], ["help"], ["--help"], ["-h"]):
         said = printed(capsys, *words)
         assert all(f"\n  {name} " in said for name in COMMANDS)
@@ -118,10 +117,10 @@ def test_an_unknown_command_is_answered_with_the_nearest(wrong, right, capsys):
     assert f"did you mean {right}?" in refused(capsys, wrong)
 
 
-def test_version_and_help_do_not_import_torch():
+@pytest.mark.parametrize("words", ["--version", "help", "completion bash", "completion zsh"])
+def test_what_needs_no_network_does_not_import_torch(words):
     code = "import sys; from holdfast.cli.main import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
-    for words in (["--version"], ["help"]):
-        subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", code, *words.split()], check=True, capture_output=True)
 
 
 def test_what_holdfast_promises_to_python_is_there():
@@ -147,7 +146,7 @@ def settings_of(thing: Any) -> Iterator[type]:
 
 def every_setting() -> list[type]:
     """The classes that flags are made from, with those that they inherit from."""
-    experts = (atari.Config("breakout"), tune.Settings(), reach.Settings(), starts.Config, blind.Config, Export)
+    experts = (atari.Config("breakout"), tune.Settings(), reach.Settings(), starts.Config, blind.Config, ExportCommand)
     runs = [default_command(["--learner", learner]) for learner in LEARNERS]
     found = [kind for thing in (*SETTINGS.values(), *runs, *experts) for kind in settings_of(thing)]
     return list(dict.fromkeys(base for kind in found for base in kind.__mro__ if is_dataclass(base)))
@@ -197,7 +196,7 @@ def test_lists_are_there_as_json(capsys):
 def test_data_is_listed_as_json(capsys, monkeypatch):
     recorded = RecordedData(lambda *_: [], lambda *_: [], lambda: [("game", 3, 40)])
     monkeypatch.setitem(SUITES.added, "atari5", replace(SUITES["atari5"], recorded=recorded))
-    monkeypatch.setattr("holdfast.cli.commands.local_datasets", list)
+    monkeypatch.setattr("holdfast.cli.data.local_datasets", list)
     monkeypatch.setattr("holdfast.benchmarks.panda.suite.local_datasets", list)
     assert json.loads(printed(capsys, "data", "list", "--json")) == [{"name": "game", "episodes": 3, "transitions": 40}]
 
@@ -251,22 +250,22 @@ def test_a_dry_run_says_which_data_would_be_made(capsys, tmp_path, monkeypatch):
 
 
 def test_the_settings_of_a_run_can_be_taken_from_its_folder(finished):
-    plan = parse([], default_command(["--config", str(finished)])).plan
+    plan = parse_run(["--config", str(finished)]).plan
     for source in (finished, finished / "config.json"):
         words = ["--config", str(source)]
-        command = parse(words, default_command(words))
+        command = parse_run(words)
         assert command.plan == plan
         assert command.plan.config.fit.steps == 4
         assert command.plan.order == ("NorthEast", "SouthWest")
         assert command.out == finished  # so that it resumes
-        other = parse([*words, "--seed", "3", "--out", "other"], default_command(words))
+        other = parse_run([*words, "--seed", "3", "--out", "other"])
         assert other.plan == replace(plan, seed=3)
         assert other.out == Path("other")
 
 
 def test_settings_of_a_run_are_kept_under_another_budget_or_learner(finished, capsys):
     words = ["--config", str(finished), "--learner", "ewc", "--budget", "quick"]
-    plan = parse(words, default_command(words)).plan
+    plan = parse_run(words).plan
     assert (plan.learner, plan.budget) == ("ewc", "quick")
     assert plan.config.fit.steps == 4  # said of the run, and no budget's
     assert plan.order == ("NorthEast", "SouthWest")
@@ -275,9 +274,7 @@ def test_settings_of_a_run_are_kept_under_another_budget_or_learner(finished, ca
 def test_a_setting_that_another_learner_lacks_is_a_mistake(capsys, tmp_path):
     words = ["run", "--learner", "ewc", "--strength", "7", "--out", str(tmp_path / "run")]
     path = tmp_path / "mine.json"
-    path.write_text(
-        json.dumps({"config": json.loads(json.dumps(asdict(parse(words[1:], default_command(words[1:])).plan)))})
-    )
+    path.write_text(json.dumps({"config": json.loads(json.dumps(asdict(parse_run(words[1:]).plan)))}))
     said = refused(capsys, "run", "--config", str(path), "--learner", "naive", "--out", str(tmp_path / "run"))
     assert "the learner naive has no setting strength" in said
     path.write_text("[]")
@@ -421,15 +418,11 @@ def test_a_grid_may_call_a_reference_by_its_old_name(capsys, tmp_path):
 
 def test_a_completion_script_is_valid_bash_and_completes(capsys, tmp_path):
     path = tmp_path / "completion.bash"
-    path.write_text(printed(capsys, "completion", "bash"))
+    path.write_text(printed(capsys, "completion", "bash", "--full"))
     subprocess.run(["bash", "-n", str(path)], check=True)
 
     def completed(*words: str) -> list[str]:
-        code = f"source {path}; COMP_WORDS=({shlex.join(['holdfast', *words])}); COMP_CWORD={len(words)}; _holdfast"
-        found = subprocess.run(
-            ["bash", "-c", f'{code}; printf "%s\\n" "${{COMPREPLY[@]}}"'], check=True, capture_output=True, text=True
-        )
-        return found.stdout.split()
+        return in_bash(f"source {path}", *words)
 
     assert set(completed("")) == {*COMMANDS, "help"}
     assert completed("ev") == ["evaluate"]
@@ -441,11 +434,34 @@ def test_a_completion_script_is_valid_bash_and_completes(capsys, tmp_path):
     assert completed("data", "b") == ["build"]
     assert completed("table", "--format", "t") == ["tex"]
     assert completed("show", "runs/") == []  # bash itself completes files
+    assert completed("--plugin", "mine.py", "ev") == ["evaluate"]
+    assert completed("--plugin", "mine.py", "run", "--fit.st") == ["--fit.steps"]
+    assert completed("run", "--plu") == completed("--plu") == ["--plugin"]
+
+
+def in_bash(begin: str, *words: str) -> list[str]:
+    """What bash offers after these words."""
+    code = f"{begin}; COMP_WORDS=({shlex.join(['holdfast', *words])}); COMP_CWORD={len(words)}; _holdfast"
+    script = f'{code}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    return subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True).stdout.split()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_a_short_script_knows_the_commands_and_loads_the_rest_when_it_is_needed(shell, capsys, tmp_path):
+    path = tmp_path / "completion.bash"
+    script = printed(capsys, "completion", shell)
+    path.write_text(script.removeprefix("autoload -Uz compinit bashcompinit && compinit && bashcompinit\n"))
+    full = tmp_path / "full"
+    full.write_text(printed(capsys, "completion", "bash", "--full"))
+    begin = f"source {path}; holdfast() {{ [ \"$*\" = 'completion bash --full' ] && cat {full}; }}"
+    assert in_bash(begin, "ev") == ["evaluate"]
+    assert in_bash(begin, "run", "--fit.st") == ["--fit.steps"]
+    assert in_bash(f"source {path}; holdfast() {{ false; }}", "run", "ev") == ["evaluate"]  # and not for ever
 
 
 @pytest.mark.parametrize("name", list(SETTINGS))
 def test_the_flags_of_a_completion_are_those_of_the_command(name, capsys):
-    flags = dict(_flags(default_command([]))) if name == "run" else words_of(SETTINGS[name]).flags
+    flags = dict(flags_of(default_command([]))) if name == "run" else words_of(name).flags
     described = re.findall(r"^[|│ ]*(--[a-z].*)", helped(capsys, name, "--help"), re.MULTILINE)
     known = {flag for line in described for flag in re.findall(r"--[a-z][a-z.-]*", line.partition("  ")[0])}
     assert set(flags) == known
@@ -453,7 +469,7 @@ def test_the_flags_of_a_completion_are_those_of_the_command(name, capsys):
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_have_the_same_commands_and_flags(shell, capsys):
-    script = printed(capsys, "completion", shell)
+    script = printed(capsys, "completion", shell, "--full")
     assert "affinity-l" in script
     assert "fit.learning-rate" in script
     assert all(name in script for name in COMMANDS)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from holdfast.benchmarks.atari.actor import Player, save
-from holdfast.cli.commands import COMMANDS
 from holdfast.cli.main import main
 from tests.test_mistakes import command
 
@@ -45,8 +44,8 @@ def test_an_interrupted_expert_does_not_promise_to_go_on(capsys, monkeypatch):
     def interrupt(*words: object) -> None:
         raise KeyboardInterrupt
 
-    for name, promise in (("expert", "begins anew; with --init"), ("run", "goes on from here")):
-        monkeypatch.setitem(COMMANDS, name, interrupt)
+    for name, promise in (("expert", "starts over; with --init"), ("run", "resumes from here")):
+        monkeypatch.setattr(f"holdfast.cli.{name}.{name}_command", interrupt)
         with pytest.raises(SystemExit, match="130"):
             main([name])
         assert f"interrupted; the same command {promise}" in capsys.readouterr().err

@@ -29,7 +29,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import reopen, run
-from holdfast.study.subprocess import end
+from holdfast.study.attempt import end
 from holdfast.training import fit as fitting
 from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
 

@@ -18,7 +18,7 @@ from holdfast.routing.affinities import HybridAffinity, LatentAffinity, finite_o
 from holdfast.routing.route import route
 from holdfast.study.figures import routes
 from holdfast.study.figures.routes import why
-from holdfast.study.terminal import routes_table
+from holdfast.study.run_tables import routes_table
 from holdfast.subnets.claim import SubnetConfig, shares
 from holdfast.subnets.layout import Layout
 from tests.tiny import tiny_learner, tiny_suite

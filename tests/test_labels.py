@@ -11,14 +11,15 @@ import pytest
 
 import holdfast
 from holdfast.cli.main import main
+from holdfast.cli.run import parse_run
 from holdfast.learners.plan import Plan, completed
 from holdfast.learners.registry import LEARNERS
 from holdfast.registry import SUITES
-from holdfast.runs.command import default_command, parse
 from holdfast.runs.configure import BUDGETS, apply, configure, read_plan
 from holdfast.runs.settings import flattened
-from holdfast.study.grid import expand, read_grid
+from holdfast.study.grid import read_grid
 from holdfast.study.groups import read
+from holdfast.study.jobs import expand
 
 ROOT = Path(__file__).parent.parent
 PAPER_0_1 = {  # what the budget `paper` of version 0.1 set
@@ -111,7 +112,7 @@ def flat(plan: Plan) -> dict[str, Any]:
 def said(words: str) -> Plan:
     """The plan that these words after `holdfast run` stand for."""
     found = shlex.split(words)
-    return parse(found, default_command(found)).plan
+    return parse_run(found).plan
 
 
 def result_of(plan: Plan) -> dict[str, Any]:
@@ -213,7 +214,7 @@ def kept(name: str) -> dict[str, dict[str, Any]]:
 
 def plans_of(name: str, *parts: str) -> list[Plan]:
     """The runs of these parts of a suite's grid."""
-    return [job.command.plan for job in expand(read_grid(ROOT / "grids" / f"{name}.toml"), parts, "cuda", False)]
+    return [job.spec.plan for job in expand(read_grid(ROOT / "grids" / f"{name}.toml"), parts, "cuda", False)]
 
 
 @pytest.mark.parametrize("name", ["panda3", "atari5"])

@@ -181,7 +181,7 @@ def test_a_place_that_may_not_be_used_is_named(capsys, tmp_path, monkeypatch):
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "runs/private")
 
-    monkeypatch.setattr("holdfast.cli.commands.RunFolder", refuse)
+    monkeypatch.setattr("holdfast.cli.show.RunFolder", refuse)
     assert "permission denied: runs/private" in command(capsys, "show", "runs/private")
 
 

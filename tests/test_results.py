@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from holdfast.cli.main import main
+from holdfast.cli.table import fill
 from holdfast.data.files import encoded, write_bytes
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
@@ -18,11 +20,10 @@ from holdfast.runs.run import run
 from holdfast.study.export import POINTS, RECORDS, export, losses, thin
 from holdfast.study.groups import group, read
 from holdfast.study.published import all_rows, matching, published
-from holdfast.study.results import fill, main
+from holdfast.study.run_tables import matrix_table, metrics_line
 from holdfast.study.summary import summarise
 from holdfast.study.tables import make, records
 from holdfast.study.tables_formats import markdown, number
-from holdfast.study.terminal import matrix_table, metrics_line
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
 TASKS, TARGETS = ["PandaReach", "PandaPush", "PandaPickAndPlace"], [-0.00032, -0.436, -0.001]

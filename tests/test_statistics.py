@@ -6,8 +6,8 @@ import pytest
 from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.evaluation.statistics import interquartile_mean, interval, resample, task_mean, wilson
+from holdfast.study.run_tables import matrix_table
 from holdfast.study.summary import summarise
-from holdfast.study.terminal import matrix_table
 
 
 def mean_interval(returns):

@@ -21,17 +21,19 @@ import pytest
 
 import holdfast
 from holdfast.cli.main import main
+from holdfast.cli.run import parse_run
 from holdfast.errors import Busy, Mistake
-from holdfast.runs.command import RunCommand, default_command, parse
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.progress import Screen
 from holdfast.runs.run import run
+from holdfast.runs.spec import RunSpec
+from holdfast.study import attempt as attempts
 from holdfast.study import local as locals_
 from holdfast.study import ray_cluster as clusters
-from holdfast.study import subprocess as attempts
 from holdfast.study import sweep as sweeps
-from holdfast.study.grid import Grid, Job, address, expand, read_grid
-from holdfast.study.sweep import Result, Sweep, complete
+from holdfast.study.grid import Grid, read_grid
+from holdfast.study.jobs import Job, address, expand
+from holdfast.study.sweep import Outcome, Sweep, complete
 from tests.test_mistakes import command as mistake
 from tests.tiny import PATIENCE, QUIET, contents, tiny_learner, tiny_suite
 
@@ -65,8 +67,8 @@ def all_jobs(path: Path) -> list[Job]:
     return expand(read_grid(path), (), "cpu", True)
 
 
-def reread(words: tuple[str, ...]) -> RunCommand:
-    return parse(words[1:], default_command(words[1:]))
+def reread(words: tuple[str, ...]) -> RunSpec:
+    return parse_run(words[1:]).spec
 
 
 # Grids
@@ -89,10 +91,10 @@ def test_a_grid_is_the_product_of_its_lists_part_by_part(tmp_path):
         order = [["NorthEast", "SouthWest"], ["SouthWest"]]
         """,
     )
-    plans = [(job.command.plan.learner, job.command.plan.seed) for job in jobs_of(found)]
+    plans = [(job.spec.plan.learner, job.spec.plan.seed) for job in jobs_of(found)]
     assert plans[:6] == [("naive", 0), ("naive", 1), ("naive", 2), ("tsn-core", 0), ("tsn-core", 1), ("tsn-core", 2)]
-    assert [job.command.plan.config.routing.threshold for job in jobs_of(found, "thresholds")[:2]] == [1.0, 2.0]
-    orders = [job.command.plan.order for job in jobs_of(found, "thresholds")[2:]]
+    assert [job.spec.plan.config.routing.threshold for job in jobs_of(found, "thresholds")[:2]] == [1.0, 2.0]
+    orders = [job.spec.plan.order for job in jobs_of(found, "thresholds")[2:]]
     assert orders == [("NorthEast", "SouthWest"), ("SouthWest",)]
 
 
@@ -101,8 +103,8 @@ def test_every_grid_stands_for_runs_whose_commands_say_exactly_them(path):
     jobs = all_jobs(path)
     assert len({job.name for job in jobs}) == len(jobs) > 0
     for job in jobs[:: max(len(jobs) // 5, 1)]:
-        assert reread(job.words) == job.command
-        assert job.command.plan.threads == 1
+        assert reread(job.words) == job.spec
+        assert job.spec.plan.threads == 1
 
 
 @pytest.mark.parametrize("suite", ["panda3", "atari5"])
@@ -110,7 +112,7 @@ def test_every_published_row_has_its_run(suite):
     rows = json.loads((Path(holdfast.__file__).parent / "study" / "published.json").read_text())[suite]
     methods = [row["method"] if isinstance(row, dict) else row[0] for row in [*rows["main"], *rows["aux_runs"]]]
     methods += [row["method"] for row in rows.get("thresholds", [])]
-    plans = [job.command.plan for job in all_jobs(ROOT / "grids" / f"{suite}.toml")]
+    plans = [job.spec.plan for job in all_jobs(ROOT / "grids" / f"{suite}.toml")]
     for method in methods:
         name, *settings = method.split()
         wanted = {word.split("=")[0]: float(word.split("=")[1]) for word in settings if "=" in word}
@@ -157,13 +159,13 @@ def test_a_run_that_another_grid_named_otherwise_is_found(tmp_path):
 def test_another_setting_has_another_folder(setting, tmp_path):
     plain, other = (jobs_of(grid(tmp_path, f'[[a]]\nlearner="affinity-l"\n{more}'))[0] for more in ("", setting))
     assert plain.name != other.name
-    assert address(plain.command) != address(other.command)
+    assert address(plain.spec) != address(other.spec)
 
 
 @pytest.mark.parametrize("setting", ["evaluate = false", "save_every = 1.0", "tensorboard = false"])
 def test_how_a_run_is_carried_out_does_not_name_its_folder(setting, tmp_path):
     plain, other = (jobs_of(grid(tmp_path, f'[[a]]\nlearner="affinity-l"\n{more}'))[0] for more in ("", setting))
-    assert address(plain.command) == address(other.command)
+    assert address(plain.spec) == address(other.spec)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_how_a_run_is_carried_out_does_not_name_its_folder(setting, tmp_path):
     [
         ('[[a]]\nlearner="affinity-l"\nrouting.treshold=1', "did you mean routing.threshold"),
         ('[[a]]\nlearner="naive"\nrouting.threshold=1', "the learner naive has no setting 'routing.threshold'"),
-        ('[[a]]\nlearner="affinity-l"\nrouting.threshold="far"', "routing.threshold cannot be 'far'"),
+        ('[[a]]\nlearner="affinity-l"\nrouting.threshold="far"', "threshold must be a finite number, got 'far'"),
         ('[[a]]\nlearner="nave"', "there is no learner 'nave'"),
         ('[[a]]\nsuite="tox"', "tox"),
         ('[[a]]\nbudget="long"', "there is no budget 'long'"),
@@ -179,17 +181,17 @@ def test_how_a_run_is_carried_out_does_not_name_its_folder(setting, tmp_path):
         ('[[a]]\nsuite="atari5"\nprotocol.name="random"', "no protocol 'random'"),
         ("[[a]]\nfit.steps=0", "fit.steps"),
         ('[[a]]\nout="x"', "no setting 'out'"),
-        ("[[a]]\nseed=[]", "seed = [] stands for no run"),
+        ("[[a]]\nseed=[]", "seed = [] gives no runs"),
         ('[[a]]\ndevice="tpu"', "there is no device 'tpu'"),
         ('[[a]]\nsingle="nowhere"', "nowhere is not a run folder"),
         ('[[a]]\norder=["NorthEast", "SouthWest"]', 'write a list of lists, as in order = [["NorthEast"]]'),
         ("[[a]]\norder=[[]]", "has no task"),
         ('[[a]]\nlearner=[["naive"]]', "learner must be a name, not ['naive']"),
         ("out=3\n[[b]]\nseed=1", "out must be the name of a folder, not 3"),
-        ("[[all]]\nseed=1\n[[b]]\nseed=1", "written [all]"),
-        ('all="x"\n[[b]]\nseed=1', "written [all]"),
-        ("[all]\nseed=[]\n[[b]]\nfit.steps=1", "seed = [] stands for no run"),
-        ("[a]\nseed=1", "must be a part, written [[a]]"),
+        ("[[all]]\nseed=1\n[[b]]\nseed=1", "write [all]"),
+        ('all="x"\n[[b]]\nseed=1', "write [all]"),
+        ("[all]\nseed=[]\n[[b]]\nfit.steps=1", "seed = [] gives no runs"),
+        ("[a]\nseed=1", "must be a part of the grid: write [[a]]"),
         ("[all]\nseed=1", "has no runs"),
         ("[[a]\n", "is not TOML"),
     ],
@@ -218,7 +220,7 @@ def test_a_reference_run_that_is_there_and_knows_the_tasks_is_allowed(tmp_path):
     (single,) = jobs_of(grid(tmp_path, plain))
     main(list(single.words))
     (job,) = jobs_of(grid(tmp_path, f"{QUICK}[[a]]\nlearner='naive'\nsingle='{single.path}'\n"))
-    assert job.command.options.reference == single.path
+    assert job.spec.options.reference == single.path
     with pytest.raises(Mistake, match="no result for NorthWest"):
         jobs_of(grid(tmp_path, f"[[a]]\nlearner='naive'\nsingle='{single.path}'\norder=[['NorthWest']]\n"))
 
@@ -235,7 +237,7 @@ def test_dry_prints_the_command_lines_and_runs_nothing(tmp_path, capsys):
 # On this machine
 
 
-def sweep(found: Grid, engine: attempts.Engine, **more: Any) -> list[Result]:
+def sweep(found: Grid, engine: attempts.Engine, **more: Any) -> list[Outcome]:
     with Screen() as screen, engine:
         return Sweep(jobs_of(found, **more), engine, found.out / "logs", screen).carry_out()
 
@@ -274,7 +276,7 @@ def counted(file):
             os.kill(os.{victim}(), signal.SIGKILL)
     fsync(file)
 
-if "holdfast.cli.subprocess" in sys.orig_argv:
+if "holdfast.cli.sweep_process" in sys.orig_argv:
     os.fsync = counted
 """
 
@@ -396,7 +398,7 @@ def test_each_gpu_has_as_many_runs_as_the_others(tmp_path, monkeypatch):
     class Stub:
         ended = False
 
-        def __init__(self, job: Job, words: Any, folder: Path, log: Path, more: dict[str, str]) -> None:
+        def __init__(self, launch: attempts.Launch, log: Path, more: dict[str, str]) -> None:
             given.append(more.get("CUDA_VISIBLE_DEVICES", "all"))
 
     monkeypatch.setattr(locals_, "Process", Stub)
@@ -456,7 +458,7 @@ def test_a_sweep_that_is_killed_or_interrupted_takes_its_runs_with_it_and_goes_o
         process.send_signal(signal.SIGINT)
         said = process.stderr.read().decode() if process.stderr else ""
         assert process.wait() == 130
-    assert said.splitlines()[-1] == "holdfast: interrupted; the same command goes on from here"
+    assert said.splitlines()[-1] == "holdfast: interrupted; the same command resumes from here"
     assert free(job.path)
     assert not complete(job)
     assert (job.path / "state").exists()

@@ -14,15 +14,14 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from holdfast.cli.commands import COMMANDS
 from holdfast.cli.main import main
+from holdfast.cli.table import TableCommand
 from holdfast.errors import Mistake
 from holdfast.evaluation.statistics import interquartile_mean
 from holdfast.study.export_rliable import rliable, scores
 from holdfast.study.groups import group, read
 from holdfast.study.published import differences, tables
 from holdfast.study.published_settings import published_settings
-from holdfast.study.results import TableCommand
 from holdfast.study.summary import summarise
 from holdfast.study.tables import KINDS, Table, make, records
 from holdfast.study.tables_formats import FORMATS, comma_separated, latex, markdown
@@ -598,7 +597,7 @@ def test_another_pipe_that_breaks_is_not_hidden(monkeypatch):
     def broken(_: Any) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setitem(COMMANDS, "table", broken)
+    monkeypatch.setattr("holdfast.cli.table.table_command", broken)
     with pytest.raises(BrokenPipeError):
         main(["table"])
 
@@ -614,7 +613,7 @@ def test_a_matrix_of_another_run_is_a_mistake(tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "give run folders"),
+        ([], "a table needs run folders"),
         (["nowhere"], "there is no folder nowhere"),
         (["runs", "--table", "single"], "none of these runs is one for the table single"),
         (["runs", "--out", "runs"], "runs is a folder: give the name of a file"),

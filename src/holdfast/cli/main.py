@@ -1,4 +1,4 @@
-"""The command line: names in, run folders out; every way to end is a sentence and an exit code."""
+"""The command line: dispatches to the commands, and turns every way to end into a sentence and an exit code."""
 
 import os
 import signal
@@ -7,47 +7,60 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import partial
+from importlib import import_module
 from select import POLLERR, poll
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from holdfast.data.printable import printable
 from holdfast.errors import BUSY, DEFECT, MISTAKE, BrokenRetention, Busy, Interrupted, Mistake
+from holdfast.registry import load_plugin
 from holdfast.versions import VERSION
 
-ABOUT = {
+COMMANDS = {  # each is a file of this folder, with a function and, but for `expert`, a class of settings
     "run": "learn a suite's tasks one after another; the same command again resumes",
     "evaluate": "evaluate a run that was trained without evaluation",
     "show": "print a run's results, routes and certificate, or how far it is",
-    "sweep": "carry out the runs of a grid, on this machine or on Ray; again = resume",
+    "sweep": "carry out the runs of a grid, on this machine or on Ray; the same command again resumes",
     "table": "print the paper's tables from runs, beside the published numbers",
     "report": "make a page of runs: one file, with figures and videos, that opens offline",
     "data": "build, check or list recorded data",
     "expert": "train or tune the expert of a task, and record or score it",
-    "suites": "list the suites: what there is to learn",
-    "learners": "list the learners: what there is to learn with",
+    "suites": "list the suites: sequences of tasks to learn",
+    "learners": "list the learners: methods that learn tasks one after another",
+    "nets": "list the backbones: networks that learners train",
     "completion": "print a script that completes these commands in bash, zsh or fish",
 }
-USAGE = """usage: holdfast COMMAND ...
+USAGE = """usage: holdfast COMMAND ... [--plugin FILE.py ...]
 
 {}
 
 holdfast help COMMAND tells more.
 holdfast run --suite S --learner L --help lists the settings of a learner.
-holdfast --version prints the version.""".format("\n".join(f"  {name:<12}{about}" for name, about in ABOUT.items()))
+--plugin FILE.py adds the suites, learners and backbones of a Python file to any command; it can be repeated.
+holdfast --version prints the version.""".format("\n".join(f"  {name:<12}{about}" for name, about in COMMANDS.items()))
 
+PLUGIN = "--plugin"
 RENAMED = {"--single": "--reference", "--memo": "--cache", "--no-memo": "--no-cache", "--again": "--rebuild"}
-RESUMED = ("run", "evaluate", "sweep", "data")  # commands that go on where they were interrupted
+RESUMED = ("run", "evaluate", "sweep", "data")  # commands that resume where they were interrupted
+LISTS = ("suites", "learners", "nets", "completion")  # commands that only print, and import while they do
 INTERRUPTED = 130  # 128 + SIGINT, the shell's convention
 UNREAD = 141  # 128 + SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs a command; a user's mistake is one sentence and exit code 2, and a reader who left is none."""
+    """Carries out the command that these words say, by default those of the command line."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    name = next((word for word in words if word in COMMANDS), "")
+    end_with_sentence(partial(_dispatch, words), name)
+
+
+def end_with_sentence(action: Callable[[], None], name: str) -> None:
+    """Does what the command of this name does; every way to end but success is a sentence and an exit code."""
     try:
         if sys.stdout is None:
             raise Mistake("standard output is closed: redirect it to a file, or to /dev/null")
-        _carry_out(words)
+        action()
         sys.stdout.flush()
     except BrokenPipeError:
         if not _unread():  # but another pipe broke
@@ -69,10 +82,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Interrupted as stop:
         _fail(stop, 128 + stop.signal)
     except KeyboardInterrupt:
-        _fail(_interrupted(words[0]), INTERRUPTED)
+        _fail(_interrupted(name), INTERRUPTED)
 
 
-def _carry_out(words: Sequence[str]) -> None:
+def _dispatch(words: Sequence[str]) -> None:
+    words, plugins = _split_plugins(words)
+    load_plugins(plugins)
     if not words or words[0] in ("-h", "--help") or words == ["help"]:
         print(USAGE)
         return
@@ -82,23 +97,55 @@ def _carry_out(words: Sequence[str]) -> None:
     if words[0] == "help":
         words = [*words[1:], "--help"]
     name, *rest = words
-    if name not in ABOUT:
-        near = get_close_matches(name, ABOUT, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(ABOUT)}"
+    if name not in COMMANDS:
+        near = get_close_matches(name, COMMANDS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
         raise Mistake(f"there is no command {name!r}; {hint}")
-    _commands()[name]([_current(word) for word in rest])
-
-
-def _commands() -> dict[str, Callable[[Sequence[str]], None]]:
-    """What each command does; imported late, since torch takes seconds."""
     with _ended_at_once_by_interrupt():
-        from holdfast.cli.commands import COMMANDS
-    return COMMANDS
+        command = function_of(name)
+        if name in LISTS:
+            command(rest)
+            return
+    command([_current(word) for word in rest])
+
+
+def _split_plugins(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words without --plugin FILE and --plugin=FILE, wherever they stand, and these files."""
+    rest: list[str] = []
+    files: list[str] = []
+    remaining = iter(words)
+    for word in remaining:
+        flag, equals, value = word.partition("=")
+        if flag != PLUGIN:
+            rest.append(word)
+            continue
+        file = value if equals else next(remaining, "")
+        if not file:
+            raise Mistake(f"{PLUGIN} needs a file, as in {PLUGIN} mine.py")
+        files.append(file)
+    return rest, files
+
+
+def load_plugins(files: Sequence[str]) -> None:
+    """Adds what these plugin files bring."""
+    with _ended_at_once_by_interrupt():
+        for file in files:
+            load_plugin(file)
+
+
+def function_of(name: str) -> Callable[[Sequence[str]], None]:
+    """What carries out a command; imported only now, since torch takes seconds to import."""
+    return getattr(import_module(f".{name}", __package__), f"{name}_command")
+
+
+def settings_of(name: str) -> Any:
+    """The class of a command's settings; none for `expert`, whose settings depend on the task."""
+    return getattr(import_module(f".{name}", __package__), f"{name.title()}Command", None)
 
 
 @contextmanager
 def _ended_at_once_by_interrupt() -> Iterator[None]:
-    """While modules are imported, an exception could come out of them as another one, so Ctrl-C ends the process."""
+    """Ctrl-C ends the process: modules that are being imported could turn KeyboardInterrupt into another exception."""
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler:
         yield
@@ -116,17 +163,17 @@ def _end(*_: object) -> NoReturn:
 
 
 def _current(word: str) -> str:
-    """A flag by its name of today."""
+    """The word with the current name of its flag."""
     flag, equals, value = word.partition("=")
     return f"{RENAMED.get(flag, flag)}{equals}{value}"
 
 
 def _interrupted(name: str) -> str:
     if name in RESUMED:
-        return "interrupted; the same command goes on from here"
+        return "interrupted; the same command resumes from here"
     if name == "expert":
         return (
-            "interrupted; the same command begins anew; with --init, an Atari expert goes on from its last checkpoint"
+            "interrupted; the same command starts over; with --init, an Atari expert resumes from its last checkpoint"
         )
     return "interrupted"
 
@@ -137,9 +184,9 @@ def _fail(sentence: object, code: int) -> NoReturn:
 
 
 def _unread() -> bool:
-    """Whether no one reads what is printed, as when `head` has seen enough; what is left is then thrown away."""
+    """Whether the reader of standard output is gone, as after `| head`; if so, discards the rest of the output."""
     watch = poll()
-    watch.register(sys.stdout.fileno(), 0)  # errors are told unasked
+    watch.register(sys.stdout.fileno(), 0)  # errors are always reported
     left = any(event & POLLERR for _, event in watch.poll(0))
     if left:
         _discard_output()
@@ -147,7 +194,7 @@ def _unread() -> bool:
 
 
 def _unwritable() -> bool:
-    """Whether it is standard output that cannot be written, as on a full disk; what is left is then thrown away."""
+    """Whether standard output cannot be written, as on a full disk; if so, discards the rest of the output."""
     try:
         print(flush=True)
     except OSError:
@@ -157,5 +204,5 @@ def _unwritable() -> bool:
 
 
 def _discard_output() -> None:
-    """Python flushes standard output once more when it ends, which must not fail again."""
+    """Python flushes standard output once more at exit, which must not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,10 +13,10 @@ from holdfast.data.episodes import Dataset, Episode
 from holdfast.errors import MissingData
 from holdfast.learners.learner import check_device
 from holdfast.learners.plan import Plan
-from holdfast.runs.command import RunCommand
 from holdfast.runs.configure import learner_for, suite_for
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import threads
+from holdfast.runs.spec import RunSpec
 from holdfast.runs.state import State, state_of
 from holdfast.tasks.interface import Discrete, Interface
 from holdfast.tasks.suite import Suite
@@ -28,11 +28,11 @@ ENOUGH = 5.0  # seconds after which fewer will do
 EPISODE = 200  # steps of an invented episode, at most
 
 
-def forecast(command: RunCommand) -> str:
-    """What a command would do, a line for each part of it; nothing is written."""
-    plan, device = command.plan, check_device(command.device)
+def forecast(spec: RunSpec) -> str:
+    """What a run would do, a line for each part of it; nothing is written."""
+    plan, device = spec.plan, check_device(spec.device)
     found = suite_for(plan, report=None)  # makes no data
-    state = state_there(command)
+    state = state_there(spec)
     missing = [task.name for task in found.tasks if dataset_of(task) is None]
     steps, tasks = plan.config.fit.steps, len(found.tasks)
     lines = {
@@ -40,20 +40,20 @@ def forecast(command: RunCommand) -> str:
         "tasks": ", ".join(found.names),
         "learner": f"{plan.learner} (preset {plan.preset}, budget {plan.budget}, seed {plan.seed})",
         "training": f"{steps} steps per task, {steps * tasks} in all, on {device}",
-        "evaluation": evaluation(command),
+        "evaluation": evaluation(spec),
         "data": f"would be made first: {', '.join(missing)}" if missing else "all there",
-        "folder": f"{command.out} ({folder_line(state)})",
+        "folder": f"{spec.out} ({folder_line(state)})",
         "time": duration(steps * tasks - (state.done if state else 0), plan, found, device),
     }
     return "\n".join(f"{name:<12}{line}" for name, line in lines.items())
 
 
-def state_there(command: RunCommand) -> State | None:
+def state_there(spec: RunSpec) -> State | None:
     """How far the run in the folder is, if there is one; raises where the run could not be carried out there."""
-    if not command.out.exists() or (command.out.is_dir() and not any(command.out.iterdir())):
+    if not spec.out.exists() or (spec.out.is_dir() and not any(spec.out.iterdir())):
         return None
-    folder = RunFolder(command.out)
-    folder.check_plan(command.plan)
+    folder = RunFolder(spec.out)
+    folder.check_plan(spec.plan)
     return state_of(folder)
 
 
@@ -66,11 +66,11 @@ def folder_line(state: State | None) -> str:
     return f"goes on; {'; '.join(state.known())}"
 
 
-def evaluation(command: RunCommand) -> str:
+def evaluation(spec: RunSpec) -> str:
     """What is played after each task."""
-    if not command.options.evaluate:
+    if not spec.options.evaluate:
         return "none"
-    return f"{command.plan.protocol.episodes} episodes of every learned task after each task"
+    return f"{spec.plan.protocol.episodes} episodes of every learned task after each task"
 
 
 def duration(steps: int, plan: Plan, found: Suite, device: str) -> str:

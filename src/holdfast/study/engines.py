@@ -1,4 +1,4 @@
-"""Which engine carries out a sweep, and with what."""
+"""Which engine carries out a sweep, and with which resources."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ import torch
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
 from holdfast.learners.learner import check_device
-from holdfast.study.grid import Job
+from holdfast.study.attempt import Engine
+from holdfast.study.jobs import Job
 from holdfast.study.local import Local, places_here
-from holdfast.study.subprocess import Engine
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What runs may take; what is not said follows from the runs and the machine."""
+    """What runs may use; None means that it follows from the runs and the machine."""
 
     at_once: int | None = None
     cpus: float | None = None  # per run, on Ray
@@ -32,7 +32,7 @@ class Resources:
 
 
 def device_for(on: str, device: str, gpus: float | None) -> str:
-    """The kind of device that runs use: on Ray, what is asked for; here, what there is."""
+    """The device that runs use: on Ray, the one asked for; on this machine, the one that there is."""
     if on == "ray" and device == "auto":
         return "cuda" if gpus else "cpu"
     return device if on == "ray" else check_device(device)
@@ -40,7 +40,7 @@ def device_for(on: str, device: str, gpus: float | None) -> str:
 
 def engine_for(on: str, jobs: Sequence[Job], device: str, out: Path, resources: Resources) -> Engine:
     """The engine of this name."""
-    threads = max((job.command.plan.threads or 1 for job in jobs), default=1)
+    threads = max((job.spec.plan.threads or 1 for job in jobs), default=1)
     if on == "local":
         gpus = torch.cuda.device_count() if device == "cuda" else 0
         return Local(resources.at_once or places_here(threads, device), gpus)

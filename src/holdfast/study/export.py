@@ -1,14 +1,21 @@
-"""What of a run is kept beside the code: its records, and its loss curves with few points."""
+"""Copies runs without their weights: their records, and their loss curves with few points.
+
+python -m holdfast.study.export runs/panda3 --out results/panda3
+"""
 
 import json
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tyro
 
 from holdfast.data.files import write_bytes
-from holdfast.errors import Mistake
+from holdfast.data.printable import printable
+from holdfast.errors import MISTAKE, Mistake
 from holdfast.runs.folder import RunFolder
 from holdfast.study.groups import runs_under
 from holdfast.study.overwriting import RECORDS
@@ -18,8 +25,29 @@ POINTS = 100  # of a task's loss curve, at most
 LOSS = {"kind": str, "task": str, "step": int, "loss": float}  # an event of training
 
 
+@dataclass(frozen=True)
+class ExportCommand:
+    """Copy run folders, or all run folders under these folders, without their weights."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders, or folders of run folders."""
+    out: Path
+    """Folder to copy to; each run keeps its name."""
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Exports runs; a user's mistake is one sentence and exit code 2."""
+    command = tyro.cli(ExportCommand, prog="python -m holdfast.study.export", args=words)
+    try:
+        for place in export(command.runs, command.out):
+            print(printable(place))
+    except Mistake as mistake:
+        print(f"holdfast: {printable(mistake)}", file=sys.stderr)
+        raise SystemExit(MISTAKE) from None
+
+
 def export(runs: Sequence[Path], out: Path) -> list[Path]:
-    """Copies the records of these runs, and of all runs under these folders, and returns where to."""
+    """Copies the records of these runs, and of all runs under these folders; returns the new folders."""
     found = {path: out / name for root in runs for path, name in _runs(root)}
     places = list(found.values())
     if twice := next((place for place in places if places.count(place) > 1), None):
@@ -60,3 +88,7 @@ def thin(curve: Sequence[Any]) -> list[Any]:
     """At most so many points of a curve, evenly spread, both ends among them."""
     kept = np.linspace(0, len(curve) - 1, min(len(curve), POINTS)).round().astype(int)
     return [curve[index] for index in kept]
+
+
+if __name__ == "__main__":
+    main()

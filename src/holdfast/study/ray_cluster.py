@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: each is a task there, which tells how far it is and sends its folder where none is shared."""
+"""Runs on a Ray cluster: each is a Ray task that reports its progress, and sends its folder if none is shared."""
 
 import hashlib
 import io
@@ -9,37 +9,40 @@ import tarfile
 import tempfile
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from time import sleep
 from typing import Any, Self
 
+from holdfast.data.files import write_bytes
 from holdfast.errors import Mistake
-from holdfast.study.grid import Job
-from holdfast.study.subprocess import Attempt, End, Engine, Process, Progress
+from holdfast.registry import PLUGINS
+from holdfast.study.attempt import Attempt, End, Engine, Launch, Process, Progress
+from holdfast.study.jobs import Job
 
 PIECE = 8 * 2**20  # bytes of a folder that are sent at once
 LOOKS = 0.2  # seconds between two looks at a run
-MARK = ".sweep"  # a file by which a worker knows that it sees the folder of the sweep
+MARK = ".sweep"  # a file by which a worker recognises the folder of the sweep
 
 
 @dataclass(frozen=True)
-class Order:
-    """What a worker needs to know."""
+class RemoteLaunch:
+    """What a worker is told; plain data, since a worker has no plugins yet."""
 
-    job: Job
+    launch: Launch
+    plugins: tuple[tuple[str, bytes], ...]  # names and contents of files
     out: str  # the folder of the sweep, absolute
     log: str
-    mark: str  # what the file there says
+    mark: str  # the content of the file by which that folder is recognised
 
 
 @dataclass(frozen=True)
 class Began:
-    """The first that a worker tells."""
+    """The first message of a worker."""
 
     host: str
-    worker: int  # process
+    worker: int  # process id
     shared: bool  # whether it writes into the sweep's own folder
 
 
@@ -65,13 +68,14 @@ class Cluster(Engine):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.ray.shutdown()  # with all workers of this sweep
+        self.ray.shutdown()  # ends all workers of this sweep
         (self.out / MARK).unlink(missing_ok=True)
 
     def start(self, job: Job, log: Path) -> Attempt:
         task = self.ray.remote(num_returns="streaming", max_retries=0, **self.needs)(carry_out)
-        order = Order(job, str(self.out.absolute()), str(log.absolute()), self.mark)
-        return Remote(self.ray, task.remote(order), job, log)
+        plugins = tuple((plugin.file.name, plugin.content) for plugin in PLUGINS)
+        remote = RemoteLaunch(Launch.of(job), plugins, str(self.out.absolute()), str(log.absolute()), self.mark)
+        return Remote(self.ray, task.remote(remote), job, log)
 
 
 class Remote(Attempt):
@@ -87,7 +91,7 @@ class Remote(Attempt):
             try:
                 seen = self.ray.get(next(self.told))
             except StopIteration:
-                return End("failure", "the worker ended without a word")
+                return End("failure", "the worker ended without a message")
             except self.ray.exceptions.RayError as problem:
                 return End("failure", f"its worker failed: {str(problem).strip().splitlines()[-1]}")
             if isinstance(seen, End):
@@ -104,7 +108,7 @@ class Remote(Attempt):
             self.last = seen
 
     def _received(self, end: End) -> End:
-        """Puts a folder that was sent, and its log, where the sweep's own are."""
+        """Moves a folder that was sent, and its log, to where the sweep's own are."""
         if self.began and not self.began.shared:
             self.sent.seek(0)
             aside = self.job.path.with_name(f".{self.job.path.name}.part")
@@ -123,15 +127,12 @@ class Remote(Attempt):
         self.ray.cancel(self.told, force=True)
 
 
-def carry_out(order: Order) -> Iterator[Began | Progress | bytes | End]:
-    """What a worker does: the run, in the sweep's folder if it sees that, otherwise in one that it then sends."""
-    out, mark = Path(order.out), Path(order.out) / MARK
-    shared = mark.exists() and mark.read_text() == order.mark
-    if not shared:
-        out = scratch(order.out)
-    folder, log = out / order.job.path.name, Path(order.log) if shared else out / "logs" / f"{order.job.name}.log"
-    words = _placed(order.job, folder, out / "memo")
-    process = Process(order.job, words, folder, log, {})
+def carry_out(remote: RemoteLaunch) -> Iterator[Began | Progress | bytes | End]:
+    """What a worker does: the run, in the sweep's folder if the worker sees it, else in a folder that it then sends."""
+    mark = Path(remote.out) / MARK
+    shared = mark.exists() and mark.read_text() == remote.mark
+    launch, log = _placed(remote, shared)
+    process = Process(launch, log, {})
     try:
         yield Began(socket.gethostname(), os.getpid(), shared)
         last: Progress | End | None = None
@@ -141,23 +142,36 @@ def carry_out(order: Order) -> Iterator[Began | Progress | bytes | End]:
             last = seen
             sleep(LOOKS)
         if not shared:
-            yield from _pieces(folder, log)
-            if seen.how == "success":  # otherwise it may be gone on with here
-                shutil.rmtree(folder, ignore_errors=True)
+            yield from _pieces(launch.folder, log)
+            if seen.how == "success":  # otherwise the run may resume here
+                shutil.rmtree(launch.folder, ignore_errors=True)
         yield seen
     finally:
         process.stop()
 
 
 def scratch(out: str) -> Path:
-    """Where a worker keeps runs of a sweep whose folder it does not see."""
+    """Where a worker keeps plugins of a sweep, and its runs if it does not see the folder of the sweep."""
     return Path(tempfile.gettempdir()) / f"holdfast-sweep-{hashlib.sha256(out.encode()).hexdigest()[:12]}"
 
 
-def _placed(job: Job, folder: Path, memo: Path) -> list[str]:
-    """The run's words with paths that mean the same whatever folder a worker is in."""
-    words = [*job.words[: job.words.index("--cache") if "--cache" in job.words else job.words.index("--out")]]
-    return [*words, *(["--cache", str(memo)] if "--cache" in job.words else []), "--out", str(folder)]
+def _placed(remote: RemoteLaunch, shared: bool) -> tuple[Launch, Path]:
+    """The launch with paths that are valid for this worker, and the path of its log."""
+    aside = scratch(remote.out)
+    out, run = Path(remote.out) if shared else aside, dict(remote.launch.run)
+    log = Path(remote.log) if shared else out / "logs" / f"{remote.launch.name}.log"
+    run["out"] = str(out / remote.launch.folder.name)
+    if run["options"]["cache"]:
+        run["options"] = {**run["options"], "cache": str(out / "memo")}
+    plugins = tuple(_written(aside / "plugins", name, content) for name, content in remote.plugins)
+    return replace(remote.launch, run=run, plugins=plugins), log
+
+
+def _written(folder: Path, name: str, content: bytes) -> str:
+    """The path of a plugin on this worker; files of one name have folders of their own."""
+    path = folder / hashlib.sha256(content).hexdigest()[:16] / name
+    write_bytes(path, content)
+    return str(path)
 
 
 def _pieces(folder: Path, log: Path) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""A sweep: carries out the runs of a grid that are not there yet, and tells how each of them ended."""
+"""A sweep: carries out the runs of a grid that are not complete yet, and records how each of them ended."""
 
 import shlex
 import time
@@ -16,18 +16,18 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.progress import Screen
-from holdfast.study.grid import Job
-from holdfast.study.subprocess import Attempt, End, Engine, Progress
+from holdfast.study.attempt import Attempt, End, Engine, Progress
+from holdfast.study.jobs import Job
 
-ATTEMPTS = 2
+ATTEMPTS = 2  # at a run that fails
 PAUSE = 0.1  # seconds between two looks at the runs
 PATIENCE = 30.0  # seconds until a run that another process is working on is tried again
 State = Literal["there", "done", "failed"]
 
 
 @dataclass(frozen=True)
-class Result:
-    """How a run ended."""
+class Outcome:
+    """How a run of a sweep ended."""
 
     job: Job
     state: State
@@ -37,12 +37,12 @@ class Result:
 
     @property
     def recalled(self) -> int:
-        """How many of its fits were recalled, not trained."""
+        """How many of its fits were read from the cache instead of trained."""
         return sum(event["kind"] == "recall" for event in RunFolder(self.job.path).events())
 
 
 class Sweep:
-    """Starts runs where there is room, looks at all that are under way, tries a failed one once more."""
+    """Starts runs while there is room, watches those under way, and tries a failed run once more."""
 
     def __init__(self, jobs: Sequence[Job], engine: Engine, logs: Path, screen: Screen) -> None:
         self.jobs, self.engine, self.logs, self.screen = jobs, engine, logs, screen
@@ -50,10 +50,10 @@ class Sweep:
         self.elsewhere: list[tuple[Job, float]] = []  # another process works on them; when to try again
         self.running: dict[str, tuple[Job, Attempt, float]] = {}
         self.failures: Counter[str] = Counter()
-        self.results: dict[str, Result] = {}
+        self.outcomes: dict[str, Outcome] = {}
 
-    def carry_out(self) -> list[Result]:
-        """All runs; interrupted, those under way are stopped, and the same sweep goes on with them."""
+    def carry_out(self) -> list[Outcome]:
+        """Carries out all runs; on an interrupt, those under way are stopped, and the same sweep resumes them."""
         self.waiting.extend(self.jobs)
         try:
             while self.waiting or self.running or self.elsewhere:
@@ -62,16 +62,16 @@ class Sweep:
                 for job, attempt, began in list(self.running.values()):
                     self._look(job, attempt, began)
                 self._look_elsewhere()
-                self.screen.show("sweep", len(self.results), len(self.jobs))
+                self.screen.show("sweep", len(self.outcomes), len(self.jobs))
                 time.sleep(PAUSE)
         finally:
             for _, attempt, _ in self.running.values():
                 attempt.stop()
-        return [self.results[job.name] for job in self.jobs]
+        return [self.outcomes[job.name] for job in self.jobs]
 
     def _start(self, job: Job) -> None:
         if complete(job):
-            self.results[job.name] = Result(job, "there", self._log(job))
+            self.outcomes[job.name] = Outcome(job, "there", self._log(job))
         else:
             self.running[job.name] = job, self.engine.start(job, self._log(job)), time.monotonic()
 
@@ -83,7 +83,7 @@ class Sweep:
         del self.running[job.name]
         self.screen.drop(job.name)
         if seen.how == "success" and complete(job):
-            self.results[job.name] = Result(job, "done", self._log(job), time.monotonic() - began)
+            self.outcomes[job.name] = Outcome(job, "done", self._log(job), time.monotonic() - began)
         elif seen.how == "busy":
             self.screen.show(job.name, 0, job.steps, "another process is working on it")
             self.elsewhere.append((job, time.monotonic() + PATIENCE))
@@ -91,17 +91,17 @@ class Sweep:
             self._fail(job, seen)
 
     def _fail(self, job: Job, end: End) -> None:
-        """Tries a run once more, unless a user or we must put something right first."""
+        """Tries a run once more, unless another attempt would fail in the same way."""
         self.failures[job.name] += 1
         again = end.how not in ("mistake", "defect") and self.failures[job.name] < ATTEMPTS
-        if again or complete(job):  # by another process, in the meantime
+        if again or complete(job):  # another process has finished it in the meantime
             self.waiting.appendleft(job)
         else:
-            reason = end.reason or "it ended, but its folder is not complete"
-            self.results[job.name] = Result(job, "failed", self._log(job), reason=reason)
+            reason = end.reason or "the process ended, but the run folder is not complete"
+            self.outcomes[job.name] = Outcome(job, "failed", self._log(job), reason=reason)
 
     def _look_elsewhere(self) -> None:
-        """Takes runs back that another process has completed, or has had long enough."""
+        """Takes back runs that another process has completed, or has worked on for long enough."""
         back = [job for job, until in self.elsewhere if complete(job) or until <= time.monotonic()]
         self.elsewhere = [(job, until) for job, until in self.elsewhere if job not in back]
         for job in back:
@@ -113,35 +113,35 @@ class Sweep:
 
 
 def complete(job: Job) -> bool:
-    """Whether a run's folder holds all that its command would put there."""
+    """Whether a run folder holds everything that its command produces."""
     if not (job.path / "config.json").exists():
         return False
     try:
-        folder, tasks = RunFolder(job.path), len(job.command.plan.order)
+        folder, tasks = RunFolder(job.path), len(job.spec.plan.order)
         matrix, certificates = folder.read_matrix(), folder.read_certificates()
-    except Mistake:  # damaged: the run itself says how
+    except Mistake:  # damaged: the run itself reports it
         return False
     certified = len(certificates) == tasks * (tasks + 1) // 2
-    options = job.command.options
+    options = job.spec.options
     return folder.is_complete and certified and (not options.evaluate or evaluated(matrix, options.full_matrix))
 
 
 def evaluated(matrix: Matrix | None, full: bool) -> bool:
-    """Whether every task was played after every stage from its own on, or after all of them."""
+    """Whether every task was evaluated after each stage from its own on, or, if `full`, after every stage."""
     rows = matrix.returns if matrix else [[None]]
     return all(cell is not None for stage, row in enumerate(rows) for cell in (row if full else row[: stage + 1]))
 
 
-def table(results: Sequence[Result]) -> Table:
-    """All runs and how they ended; those that failed last, with the reason and where the log is."""
-    found = Table("run", "", "recalled", "seconds", "")
-    for result in sorted(results, key=lambda result: result.state == "failed"):
-        if result.state == "failed":
-            reason = Text(printable(f"{result.reason} (log: {shlex.quote(str(result.log))})"))
-            found.add_row(result.job.name, "[red]failed", "", "", reason)
-        elif result.state == "there":
-            found.add_row(result.job.name, "was there", "", "", "")
+def outcome_table(outcomes: Sequence[Outcome]) -> Table:
+    """All runs and how they ended; failed ones come last, with the reason and the path of the log."""
+    table = Table("run", "", "recalled", "seconds", "")
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.state == "failed"):
+        if outcome.state == "failed":
+            reason = Text(printable(f"{outcome.reason} (log: {shlex.quote(str(outcome.log))})"))
+            table.add_row(outcome.job.name, "[red]failed", "", "", reason)
+        elif outcome.state == "there":
+            table.add_row(outcome.job.name, "was there", "", "", "")
         else:
-            fits = f"{result.recalled} of {len(result.job.command.plan.order)}"
-            found.add_row(result.job.name, "[green]done", fits, f"{result.seconds:.0f}", "")
-    return found
+            fits = f"{outcome.recalled} of {len(outcome.job.spec.plan.order)}"
+            table.add_row(outcome.job.name, "[green]done", fits, f"{outcome.seconds:.0f}", "")
+    return table

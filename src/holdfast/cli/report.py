@@ -1,5 +1,6 @@
-"""The settings of `holdfast report`, and what it does with them."""
+"""The command `holdfast report`: makes a page of runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,16 +8,17 @@ from typing import Annotated
 
 import tyro
 
+from holdfast.cli.output import warn_skipped
+from holdfast.cli.parsing import parse_words
 from holdfast.data.printable import printable
 from holdfast.errors import Mistake
-from holdfast.study.results import say_skipped
 
 
 @dataclass(frozen=True)
 class ReportCommand:
-    """Make a page of runs: one file that opens offline, with all figures, and videos where weights are.
+    """Make a page of runs: one file that opens offline, with all figures, and videos if the runs have weights.
 
-    A folder that is not a run, or damaged, is left out, and a line on stderr says so.
+    Folders that are damaged or not runs are left out, and a line on stderr names each.
     """
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS...")]
@@ -29,15 +31,16 @@ class ReportCommand:
     """Play every task again to film it, which takes seconds per task."""
 
 
-def put_page(command: ReportCommand) -> None:
-    """Writes the page and the figures that are asked for."""
+def report_command(words: Sequence[str]) -> None:
+    """Writes the page, and the figures if they are asked for."""
+    command = parse_words(ReportCommand, "report", words)
     if not command.runs:
-        raise Mistake("a page is made of runs: holdfast report runs/... --out report.html")
+        raise Mistake("a page needs runs: holdfast report runs/... --out report.html")
     if find_spec("matplotlib") is None:
         raise Mistake("figures need matplotlib: pip install 'holdfast[report]'")
     from holdfast.study.page.compose import report
 
-    written = report(command.runs, command.out, command.figures, command.videos, skip=say_skipped)
+    written = report(command.runs, command.out, command.figures, command.videos, skip=warn_skipped)
     print(f"{printable(written.page)}: {written.size / 1e6:.2f} MB")
     if command.figures:
         print(f"{printable(command.figures)}: {len(written.figures)} files")

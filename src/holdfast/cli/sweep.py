@@ -1,22 +1,26 @@
-"""The settings of `holdfast sweep`, and what it does with them."""
+"""The command `holdfast sweep`: carries out the runs of a grid."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
+from holdfast.cli.output import Output, print_json, print_lines
+from holdfast.cli.parsing import parse_words
 from holdfast.runs.options import Flag
 from holdfast.runs.progress import Screen
 from holdfast.study.engines import Resources, device_for, engine_for
-from holdfast.study.grid import Job, expand, read_grid
-from holdfast.study.sweep import Result, Sweep
+from holdfast.study.grid import read_grid
+from holdfast.study.jobs import expand
+from holdfast.study.sweep import Outcome, Sweep, outcome_table
 
 
 @dataclass(frozen=True)
 class SweepCommand:
-    """Carry out the runs of a grid; what is there already is not run again, and what was interrupted goes on."""
+    """Carry out the runs of a grid; finished runs are skipped, and interrupted ones resume."""
 
     grid: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="GRID")]
     """TOML file that lists the runs, as in grids/."""
@@ -31,7 +35,7 @@ class SweepCommand:
     device: str = "auto"
     """Device of runs for which the grid names none: auto, cpu or cuda."""
     at_once: int | None = None
-    """Number of runs at the same time; by default one per GPU, or as many as the cores (or Ray) have room for."""
+    """Number of runs at the same time; by default one per GPU, or as many as fit the cores (or Ray)."""
     cache: bool = True
     """Share finished fits and evaluations, so that what several runs have in common is done once."""
     dry: Flag = False
@@ -48,22 +52,39 @@ class SweepCommand:
     """Print nothing unless a run fails."""
 
 
-@dataclass(frozen=True)
-class Swept:
-    """The runs of a grid, where they are, and how each ended; of a dry sweep none did."""
-
-    out: Path
-    jobs: Sequence[Job]
-    results: Sequence[Result]
-
-
-def sweep(command: SweepCommand) -> Swept:
-    """Carries out the runs of a grid, or only checks it."""
+def sweep_command(words: Sequence[str]) -> None:
+    """Carries out the runs of a grid, or only prints their command lines."""
+    command = parse_words(SweepCommand, "sweep", words)
     grid = read_grid(command.grid, command.out, command.budget)
     device = device_for(command.on, command.device, command.gpus)
     jobs = expand(grid, command.part, device, command.cache)
     if command.dry:
-        return Swept(grid.out, jobs, [])
+        print_lines("\n".join(shlex.join(["holdfast", *job.words]) for job in jobs))
+        return
     resources = Resources(command.at_once, command.cpus, command.gpus, command.address)
     with Screen(command.quiet) as screen, engine_for(command.on, jobs, device, grid.out, resources) as engine:
-        return Swept(grid.out, jobs, Sweep(jobs, engine, grid.out / "logs", screen).carry_out())
+        outcomes = Sweep(jobs, engine, grid.out / "logs", screen).carry_out()
+    _report(command, grid.out, outcomes)
+
+
+def _report(command: SweepCommand, out: Path, outcomes: Sequence[Outcome]) -> None:
+    """Prints how the runs ended; the exit code is 1 if one failed."""
+    failed = sum(outcome.state == "failed" for outcome in outcomes)
+    if command.json:
+        print_json([_record(outcome) for outcome in outcomes])
+    elif failed or not command.quiet:
+        Output().print(outcome_table(outcomes))
+        print_lines(f"{len(outcomes) - failed} of {len(outcomes)} runs are in {out}")
+    if failed:
+        raise SystemExit(1)
+
+
+def _record(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "run": outcome.job.name,
+        "folder": str(outcome.job.path),
+        "state": outcome.state,
+        "seconds": outcome.seconds,
+        "reason": outcome.reason,
+        "log": str(outcome.log),
+    }

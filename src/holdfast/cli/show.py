@@ -1,0 +1,91 @@
+"""The command `holdfast show`: prints a run's results, routes and certificate, or how far it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.text import Text
+
+from holdfast.cli.output import Output, print_json
+from holdfast.cli.parsing import parse_words
+from holdfast.data.printable import printable
+from holdfast.evaluation.certificates import verdict
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.options import Flag
+from holdfast.runs.run import reopen
+from holdfast.runs.state import state_of
+from holdfast.study.published import published
+from holdfast.study.run_tables import (
+    certificate_line,
+    matrix_table,
+    metrics_line,
+    reference_lines,
+    routes_table,
+)
+
+
+@dataclass(frozen=True)
+class ShowCommand:
+    """Print a run's results, routes and certificate; for an unfinished run, also how far it is."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The run folder."""
+    verify: Flag = False
+    """Compute the fingerprints of all tasks again from the weights, and compare them with the certificates."""
+    json: Flag = False
+    """Print everything as JSON."""
+
+
+def show_command(words: Sequence[str]) -> None:
+    """Prints a run."""
+    command = parse_words(ShowCommand, "show", words)
+    if command.verify:
+        reopen(command.run, "cpu")
+    if command.json:
+        print_json(run_record(RunFolder(command.run), command.verify))
+    else:
+        show_run(command.run, command.verify)
+
+
+def show_run(path: Path, recomputed: bool) -> None:
+    """Prints a run; `recomputed` means that its fingerprints were compared with its weights."""
+    folder, output = RunFolder(path), Output()
+    state, matrix = state_of(folder), folder.read_matrix()
+    data_returns, row = folder.record["data_returns"], published(folder.record["config"])
+    if matrix and matrix.stages:
+        output.print(matrix_table(matrix, data_returns, row))
+        _print(output, metrics_line(matrix), *reference_lines(matrix, data_returns, row))
+    if routes := folder.read_routes():
+        output.print(routes_table(routes))
+    output.print(certificate_line(folder.read_certificates(), recomputed))
+    if not state.complete:
+        _print(output, *state.lines())
+    _print(output, f"folder: {folder.path}")
+
+
+def _print(output: Output, *texts: str) -> None:
+    """Prints lines with names from files: nothing in them is markup, and long ones are not wrapped."""
+    for text in texts:
+        for line in text.splitlines():
+            output.print(Text(printable(line)), soft_wrap=True)
+
+
+def run_record(folder: RunFolder, recomputed: bool) -> dict[str, Any]:
+    """What `show_run` prints, as plain data."""
+    state, matrix = state_of(folder), folder.read_matrix()
+    return {
+        "folder": str(folder.path),
+        "complete": state.complete,
+        "tasks": state.tasks,
+        "learned": state.tasks[: state.learned],
+        "step": state.step,
+        "steps": state.steps,
+        "next": None if state.complete else state.command,
+        "config": folder.record["config"],
+        "matrix": matrix.to_json() if matrix else None,
+        "routes": folder.read_routes(),
+        "certificate": verdict(folder.read_certificates()),
+        "fingerprints": "recomputed" if recomputed else "as recorded",
+    }
