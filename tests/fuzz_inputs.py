@@ -14,7 +14,7 @@ from holdfast.learners.registry import LEARNERS
 from holdfast.runs.configure import configure
 from holdfast.runs.options import Options
 from holdfast.runs.settings import flattened
-from holdfast.study.export import export
+from holdfast.study.export import export_runs
 from tests.damages import DAMAGES, OF_BYTES, OF_WEIGHTS, RAW, Target, stranger
 
 OLD = Path(__file__).parent / "fixtures" / "0.1"
@@ -116,7 +116,7 @@ class Workspace:
         for learner in ("affinity-l", "ewc"):
             places = ["--cache", str(self.path / "cache"), "--out", str(self.path / "bases" / f"new-{learner}")]
             main(["run", *TINY, "--quiet", "--learner", learner, *places])
-        export([self.path / "bases" / "new-affinity-l"], self.path)
+        export_runs([self.path / "bases" / "new-affinity-l"], self.path)
         (self.path / "new-affinity-l").rename(self.path / "bases" / "exported")
         self.victim.mkdir()
         (self.victim / "thesis.txt").write_text("years")

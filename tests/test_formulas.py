@@ -16,8 +16,7 @@ from holdfast.learners.learner import windows_of
 from holdfast.learners.sparse import TaskProbe
 from holdfast.routing.affinities import HybridAffinity, LatentAffinity, finite_or_far, spread
 from holdfast.routing.route import route
-from holdfast.study.figures import routes
-from holdfast.study.figures.routes import why
+from holdfast.study.figures.routing import _distances, route_reason
 from holdfast.study.run_tables import routes_table
 from holdfast.subnets.claim import SubnetConfig, shares
 from holdfast.subnets.layout import Layout
@@ -132,9 +131,9 @@ def test_a_distance_that_could_not_be_computed_is_shown_as_infinite():
     far = {"task": "A", "copy": 0, "distance": None, "parts": {"latent": None}, "full": False}
     told = {"task": "B", "candidates": [far], "threshold": 2.5, "source": None, "copy": 1, "opened": True}
     told["reason"] = "too far"
-    assert why(told) == "B opened copy 1: the nearest task, A, is ∞ away, and 2.5 is allowed (too far)."
+    assert route_reason(told) == "B opened copy 1: the nearest task, A, is ∞ away, and 2.5 is allowed (too far)."
     near = {**far, "task": "C", "distance": 2.0}
-    assert "nearest task, C, is 2 away" in why({**told, "candidates": [far, near]})
+    assert "nearest task, C, is 2 away" in route_reason({**told, "candidates": [far, near]})
     assert [str(cell) for cell in routes_table([told]).columns[3].cells] == ["A ∞"]
 
 
@@ -144,7 +143,7 @@ def test_a_distance_that_could_not_be_computed_is_left_out_of_the_figure(known):
     candidates = [{"task": f"T{place}", "copy": 0, "distance": far} for place, far in enumerate(distances)]
     axes = Figure().subplots()
     tasks = [candidate["task"] for candidate in candidates]
-    routes._distances(axes, SimpleNamespace(tasks=tasks), [{"task": "New", "candidates": candidates, "threshold": 2.5}])
+    _distances(axes, SimpleNamespace(tasks=tasks), [{"task": "New", "candidates": candidates, "threshold": 2.5}])
     assert [line.get_xdata()[0] for line in axes.get_lines()] == [2.5, *known]
 
 

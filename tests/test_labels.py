@@ -18,7 +18,7 @@ from holdfast.registry import SUITES
 from holdfast.runs.configure import BUDGETS, apply, configure, read_plan
 from holdfast.runs.settings import flattened
 from holdfast.study.grid import read_grid
-from holdfast.study.groups import read
+from holdfast.study.groups import read_runs
 from holdfast.study.jobs import expand
 
 ROOT = Path(__file__).parent.parent
@@ -147,7 +147,7 @@ def test_the_budget_that_is_gone_is_refused_with_words_that_give_the_same_plan(n
 
 
 def test_the_kept_atari_records_of_the_budget_paper_are_what_its_new_words_give() -> None:
-    kept = [result for result in read(ROOT / "results" / "atari5" / "paper") if result.plan["budget"] == "paper"]
+    kept = [result for result in read_runs(ROOT / "results" / "atari5" / "paper") if result.plan["budget"] == "paper"]
     assert {result.plan["learner"] for result in kept} == set(LEARNERS)
     for result in kept:
         if result.name == f"{result.plan['learner']}-s0":

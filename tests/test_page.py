@@ -24,15 +24,16 @@ from holdfast.nets.transformer import NetConfig
 from holdfast.registry import SUITES
 from holdfast.runs.configure import configure
 from holdfast.runs.run import reopen, run
-from holdfast.study.export import export
-from holdfast.study.figures import curves, front, heat, routes
-from holdfast.study.figures.drawing import FORMATS, shown
-from holdfast.study.figures.study import Study, study
+from holdfast.study.export import export_runs
+from holdfast.study.figures import curves, front, heat
+from holdfast.study.figures.drawing import FORMATS, typeset
+from holdfast.study.figures.routing import route_reason
+from holdfast.study.figures.study import Study, read_study
 from holdfast.study.page import compose
 from holdfast.study.page.compose import report
 from holdfast.study.page.markup import Html, element, table
-from holdfast.study.page.words import overlap, story, what_was_done
-from holdfast.study.videos import MOST, VIEWS, film
+from holdfast.study.page.story import intervals_overlap, story, what_was_done
+from holdfast.study.videos import MOST, VIEWS, film_task
 from tests.test_results import a_run
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
@@ -53,7 +54,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(runs: Path) -> Study:
-    return study([runs])
+    return read_study([runs])
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def page(runs: Path) -> Path:
 @pytest.fixture(scope="module")
 def exported(runs: Path) -> Path:
     """The same runs without weights and events."""
-    export([runs], runs.parent / "exported")
+    export_runs([runs], runs.parent / "exported")
     return runs.parent / "exported"
 
 
@@ -159,16 +160,16 @@ def test_numbers_in_the_page_are_those_of_the_runs(page: Path, found: Study) -> 
     text = Outline(page).text
     for setting in found.settings:
         for value in setting.summary.returns.values():
-            assert shown(value.value) in text
+            assert typeset(value.value) in text
     assert all(sentence in text for sentence in story(found))
 
 
 def test_a_matrix_shows_every_mean_and_marks_what_was_carried_over(found: Study) -> None:
     setting = next(setting for setting in found.settings if setting.learner == "tsn-core")
-    rows = heat.performance(found, setting).rows
+    rows = heat.matrix_figure(found, setting).rows
     assert [cell.endswith(" =") for cell in rows[2][1:]] == [True, True, False]
     both = np.mean([matrix.mean[2][1] for matrix in setting.matrices])
-    assert rows[2][2] == f"{shown(float(both))} ="
+    assert rows[2][2] == f"{typeset(float(both))} ="
     assert rows[0][2] == ""
 
 
@@ -185,7 +186,7 @@ def test_a_share_of_a_negative_reference_is_turned_round(found: Study) -> None:
 def test_single_is_one_in_its_own_curves_and_lines_begin_where_a_task_is_learned(found: Study) -> None:
     setting = next(setting for setting in found.settings if setting.learner == "single")
     assert found.reference_name == "learned alone"
-    rows = curves.learning(found, setting).rows
+    rows = curves.learning_figure(found, setting).rows
     assert [cell == "" for cell in rows[2][1:]] == [True, True, False]
     assert all(float(cell) == 1 for row in rows for cell in row[1:] if cell)
 
@@ -202,7 +203,7 @@ def test_of_several_singles_the_one_whose_settings_most_others_share_is_the_refe
 
 
 def test_without_single_the_data_is_the_reference(runs: Path) -> None:
-    alone = study([runs / "naive"])
+    alone = read_study([runs / "naive"])
     assert alone.reference_name == "the data's mean return"
     assert alone.reference == json.loads((runs / "naive" / "config.json").read_text())["data_returns"]
 
@@ -220,22 +221,22 @@ def test_masks_share_what_the_accounts_call_reused(found: Study) -> None:
 def test_a_decision_is_told_with_its_nearest_task_and_its_threshold() -> None:
     candidates = [{"task": "A", "distance": 3.0, "copy": 0}, {"task": "B", "distance": 2.0, "copy": 1}]
     route = {"task": "C", "candidates": candidates, "threshold": 2.5, "copy": 1, "opened": False, "source": "B"}
-    assert routes.why({**route, "reason": "near enough"}) == (
+    assert route_reason({**route, "reason": "near enough"}) == (
         "C joined copy 1 and starts from B: the nearest task, B, is 2 away, and 2.5 is allowed (near enough)."
     )
     opened = {**route, "threshold": 1.0, "copy": 2, "opened": True, "source": None, "reason": "too far"}
-    assert routes.why(opened) == "C opened copy 2: the nearest task, B, is 2 away, and 1 is allowed (too far)."
+    assert route_reason(opened) == "C opened copy 2: the nearest task, B, is 2 away, and 1 is allowed (too far)."
 
 
 def test_unbeaten_is_what_no_other_beats_in_return_bytes_and_forgetting() -> None:
-    def place(number: int, worth: float, size: float, forgotten: float, terms: str = "ours") -> front.Place:
+    def place(number: int, worth: float, size: float, forgotten: float, terms: str = "ours") -> front.FrontPoint:
         setting = SimpleNamespace(terms=terms)
-        return front.Place(setting, number, front.Estimate(worth, None), size, forgotten)  # type: ignore[arg-type]
+        return front.FrontPoint(setting, number, front.Estimate(worth, None), size, forgotten)  # type: ignore[arg-type]
 
     places = [place(1, 9, 30, 0), place(2, 8, 10, 0), place(3, 8, 20, 0), place(4, 7, 5, 1), place(5, 7, 5, 2)]
-    assert [found.number for found in front.best(places)] == [4, 2, 1]
+    assert [found.number for found in front.unbeaten(places)] == [4, 2, 1]
     other = place(6, 0, 40, 3, "others")  # beaten in all, were it on the same terms
-    assert [found.number for found in front.best([*places, other])] == [4, 2, 1, 6]
+    assert [found.number for found in front.unbeaten([*places, other])] == [4, 2, 1, 6]
 
 
 def test_learners_of_other_tasks_are_not_ranked_together_and_their_tasks_are_counted_as_they_are(
@@ -245,20 +246,22 @@ def test_learners_of_other_tasks_are_not_ranked_together_and_their_tasks_are_cou
     a_run(tmp_path, "b", "si", 0, [1.0, 2.0], "atari5")
     for name in ("naive", "ewc"):  # better, of fewer tasks
         first_tasks(a_run(tmp_path, f"few-{name}", name, 0, [30.0, 40.0], "atari5"), 3)
-    found = study([tmp_path])
+    found = read_study([tmp_path])
     assert "4 runs of 3 learners learned 3 to 5 of 5 tasks of atari5 one after another: Breakout," in story(found)[0]
     few, all_of_them = sorted(sentence for sentence in story(found) if "best mean" in sentence)
     assert few.startswith("Of those that learned Breakout, Alien and Atlantis, the best mean in the end is that of ")
     assert all_of_them.startswith("Of those that learned Breakout, Alien, Atlantis, Boxing and Centipede, the best")
     assert "naive order=Breakout,Alien,Atlantis,Boxing,Centipede: NormAvg" in all_of_them
     assert "naive order=Breakout,Alien,Atlantis: NormAvg" not in all_of_them
-    (together,) = [sentence for sentence in story(study([tmp_path / "a", tmp_path / "b"])) if "best mean" in sentence]
+    (together,) = [
+        sentence for sentence in story(read_study([tmp_path / "a", tmp_path / "b"])) if "best mean" in sentence
+    ]
     assert together.startswith("The best mean in the end is that of ")
 
 
 def test_learners_on_other_terms_are_not_ranked_together(tmp_path: Path) -> None:
     def best(*names: str) -> list[str]:
-        found = study([tmp_path / name for name in names])
+        found = read_study([tmp_path / name for name in names])
         return [sentence.split(" best mean")[0] for sentence in story(found) if "best mean" in sentence]
 
     for name, learner in (("a", "naive"), ("b", "si"), ("c", "naive"), ("d", "naive")):
@@ -294,18 +297,18 @@ def first_tasks(path: Path, count: int) -> None:
 
 def test_results_that_were_carried_over_are_not_said_to_be_played(runs: Path) -> None:
     said = "its result was carried over"
-    assert said in what_was_done(study([runs / "tsn-core"]))
-    assert said not in what_was_done(study([runs / "naive"]))
+    assert said in what_was_done(read_study([runs / "tsn-core"]))
+    assert said not in what_was_done(read_study([runs / "naive"]))
 
 
 def test_intervals_that_have_a_number_in_common_leave_open_which_is_better() -> None:
-    def place(low: float, high: float) -> front.Place:
-        return front.Place(None, 1, front.Estimate(0.0, (low, high)), 1, 0)  # type: ignore[arg-type]
+    def place(low: float, high: float) -> front.FrontPoint:
+        return front.FrontPoint(None, 1, front.Estimate(0.0, (low, high)), 1, 0)  # type: ignore[arg-type]
 
-    assert overlap(place(1, 3), place(3, 4))
-    assert overlap(place(1, 9), place(3, 4))
-    assert not overlap(place(1, 2), place(3, 4))
-    assert not overlap(place(3, 4), place(1, 2))
+    assert intervals_overlap(place(1, 3), place(3, 4))
+    assert intervals_overlap(place(1, 9), place(3, 4))
+    assert not intervals_overlap(place(1, 2), place(3, 4))
+    assert not intervals_overlap(place(3, 4), place(1, 2))
 
 
 def test_what_cannot_be_shown_without_weights_is_said_and_no_error(exported: Path, tmp_path: Path) -> None:
@@ -329,12 +332,12 @@ def test_a_run_that_is_not_evaluated_is_named_and_left_out(exported: Path, tmp_p
 
 def test_a_run_in_this_very_folder_has_its_name(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(exported / "naive")
-    assert study([Path()]).settings[0].runs[0].name == "naive"
+    assert read_study([Path()]).settings[0].runs[0].name == "naive"
 
 
 def test_a_run_beside_its_export_counts_once_and_keeps_its_weights(runs: Path, exported: Path) -> None:
     for order in ([exported, runs], [runs, exported]):
-        both = study(order)
+        both = read_study(order)
         assert [[run.seed for run in setting.runs] for setting in both.settings] == [[0], [0], [0, 1], [0]]
         assert all(run.has_weights for setting in both.settings for run in setting.runs)
 
@@ -346,7 +349,7 @@ def test_two_results_of_one_seed_are_a_mistake_and_not_a_mean(exported: Path, tm
     changed["returns"][-1][0][0] += 1.0
     (tmp_path / "two" / "matrix.json").write_text(json.dumps(changed))
     with pytest.raises(Mistake, match="one and two are one run with two results"):
-        study([tmp_path])
+        read_study([tmp_path])
 
 
 def test_of_one_run_with_two_versions_the_newer_is_shown_and_the_page_says_so(exported: Path, tmp_path: Path) -> None:
@@ -355,7 +358,7 @@ def test_of_one_run_with_two_versions_the_newer_is_shown_and_the_page_says_so(ex
     record = json.loads((tmp_path / "old" / "config.json").read_text())
     record["versions"]["torch"] = "1.0"
     (tmp_path / "old" / "config.json").write_text(json.dumps(record))
-    found = study([tmp_path])
+    found = read_study([tmp_path])
     assert [run.name for setting in found.settings for run in setting.runs] == ["new"]
     assert story(found)[-1].startswith("new is shown, not old: the same run")
 
@@ -364,14 +367,14 @@ def test_no_intervals_are_said_to_be_missing_where_there_are_some(tmp_path: Path
     said = "One episode of one run says nothing about others, so no intervals"
     for seed in (0, 1):  # twenty times the same episode, as under Atari's protocol `paper`
         a_run(tmp_path, f"naive-{seed}", "naive", seed, [10.0 + seed] * 20, "atari5")
-    found = study([tmp_path])
+    found = read_study([tmp_path])
     assert (found.settings[0].summary.episodes, found.settings[0].summary.gap.interval is None) == (1, False)
     assert said not in what_was_done(found)
-    assert said + " are given." in what_was_done(study([tmp_path / "naive-0"]))
+    assert said + " are given." in what_was_done(read_study([tmp_path / "naive-0"]))
     a_run(tmp_path, "si", "si", 0, [10.0] * 20, "atari5")
-    assert said + " of si are given." in what_was_done(study([tmp_path]))
-    assert said + " are given in Breakout and over all." in what_was_done(study([KEPT / "naive-s0"]))
-    both = study([KEPT / "naive-s0", KEPT.parent / "paper" / "si-s0"])
+    assert said + " of si are given." in what_was_done(read_study([tmp_path]))
+    assert said + " are given in Breakout and over all." in what_was_done(read_study([KEPT / "naive-s0"]))
+    both = read_study([KEPT / "naive-s0", KEPT.parent / "paper" / "si-s0"])
     first, second = (
         next(setting.label for setting in both.settings if setting.learner == name) for name in ("si", "naive")
     )
@@ -387,7 +390,7 @@ def test_where_intervals_are_missing_is_said_of_each_setting(tmp_path: Path) -> 
         for row in record["distinct_episodes"]:
             row[same] = row[same] and 1
         path.write_text(json.dumps(record))
-    said = what_was_done(study([tmp_path]))
+    said = what_was_done(read_study([tmp_path]))
     assert "no intervals of si are given in Boxing and over all" in said
     assert "no intervals of naive are given in Breakout and over all" in said
 
@@ -396,7 +399,7 @@ def test_lines_join_only_what_compares(tmp_path: Path) -> None:
     for name in ("naive", "ewc"):
         a_run(tmp_path, name, name, 0, [1.0, 2.0], "atari5")
         first_tasks(a_run(tmp_path, f"few-{name}", name, 0, [30.0, 40.0], "atari5"), 3)
-    found = front.places(study([tmp_path]))
+    found = front.front_points(read_study([tmp_path]))
     axes = Figure().subplots()
     front._draw(axes, found, found)
     joined = [line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_linewidth() == 0.8]
@@ -409,19 +412,21 @@ def test_a_page_is_about_one_suite(exported: Path, tmp_path: Path) -> None:
     for path in (tmp_path / "two").glob("*.json"):
         path.write_text(path.read_text().replace("toy-continuous", "toy"))
     with pytest.raises(Mistake, match="holds runs of toy and toy-continuous: a page is about one suite"):
-        study([tmp_path])
+        read_study([tmp_path])
 
 
 def test_runs_behind_a_link_are_on_the_page_as_they_are_in_the_table(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(exported)
-    assert len(study([tmp_path]).settings) == 4
-    assert {path.name for path in export([tmp_path], tmp_path / "out")} == {path.name for path in exported.iterdir()}
+    assert len(read_study([tmp_path]).settings) == 4
+    assert {path.name for path in export_runs([tmp_path], tmp_path / "out")} == {
+        path.name for path in exported.iterdir()
+    }
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["report"], "a page is made of runs"),
+        (["report"], "a page needs runs"),
         (["report", "nowhere"], "there is no folder nowhere"),
         (["report", "nowhere", "--out", "."], ". is a folder: give the page a name"),
     ],
@@ -442,7 +447,7 @@ def test_every_suite_can_be_filmed(name: str) -> None:
     suite = SUITES[name].suite()
     task, config = suite.tasks[0], NetConfig(width=16, layers=1, heads=1, context=2)
     policy = Policy(new_net(config, suite.interface, 0), Normaliser.identity(), task.interface, task.target, 1.0)
-    video = film(policy, task, configure(name, "naive", budget="smoke").protocol, name)
+    video = film_task(policy, task, configure(name, "naive", budget="smoke").protocol, name)
     with av.open(BytesIO(video.webm)) as container:
         frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
     assert frames[0].shape[:2] == video.size[::-1]
@@ -456,7 +461,7 @@ def test_a_filmed_episode_is_the_one_that_was_evaluated(runs: Path) -> None:
     pytest.importorskip("av")
     suite, learner = reopen(runs / "tsn-core", "cpu")
     for task, returns in zip(suite.tasks, learner_returns(runs / "tsn-core"), strict=True):
-        video = film(learner.policy(task.name), task, learner.plan.protocol, suite.name)
+        video = film_task(learner.policy(task.name), task, learner.plan.protocol, suite.name)
         assert video.returns == pytest.approx(returns[: len(video.returns)], rel=1e-4)  # one lane sums otherwise
         assert list(video.seeds) == list(learner.plan.protocol.seeds[: len(video.seeds)])
 

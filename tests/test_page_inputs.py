@@ -11,11 +11,11 @@ import pytest
 from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.runs.run import run
-from holdfast.study.export import export
-from holdfast.study.figures.study import study
+from holdfast.study.export import export_runs
+from holdfast.study.figures.study import read_study
 from holdfast.study.page.compose import report
-from holdfast.study.tables import make, records
-from holdfast.study.tables_formats import markdown
+from holdfast.study.table_formats import markdown
+from holdfast.study.tables import make_table, read_records
 from tests.test_page import Outline, first_tasks
 from tests.test_results import a_run
 from tests.tiny import QUIET, tiny_learner, tiny_suite
@@ -35,7 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copied(runs: Path, tmp_path: Path) -> Path:
     """Exports of them, to be changed."""
-    export([runs], tmp_path / "runs")
+    export_runs([runs], tmp_path / "runs")
     return tmp_path / "runs"
 
 
@@ -77,7 +77,7 @@ def test_a_run_of_one_task_has_a_page_and_a_table(tmp_path: Path) -> None:
         run(suite, tiny_learner(name, suite), tmp_path / "runs" / name, QUIET)
     main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "page.html"), "--no-videos"])
     assert "1 task, 2 settings, 2 runs" in Outline(tmp_path / "page.html").text
-    assert "| naive |" in markdown(make("main", records(tmp_path / "runs")))
+    assert "| naive |" in markdown(make_table("main", read_records(tmp_path / "runs")))
 
 
 def test_runs_of_other_tasks_make_one_page(copied: Path, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_losses_that_are_no_numbers_are_not_drawn(copied: Path) -> None:
         copied / "naive" / "losses.json",
         lambda _: {"NorthEast": [[1, nan], [2, 0.5], [0, 1.0]], "SouthWest": [[1, nan]]},
     )
-    (naive,) = [setting for setting in study([copied]).settings if setting.learner == "naive"]
+    (naive,) = [setting for setting in read_study([copied]).settings if setting.learner == "naive"]
     assert naive.runs[0].losses == {"NorthEast": [[2, 0.5]]}
 
 
@@ -153,7 +153,7 @@ def test_a_run_with_a_damaged_record_is_left_out_of_the_page_and_named(
     assert end.value.code == 2
     assert not (tmp_path / "none.html").exists()
     with pytest.raises(Mistake):
-        study([copied])
+        read_study([copied])
 
 
 def test_a_distance_that_could_not_be_computed_is_no_damage(copied: Path, tmp_path: Path) -> None:

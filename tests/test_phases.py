@@ -17,7 +17,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.index import Index, fit_state
 from holdfast.runs.options import Options
 from holdfast.runs.run import run
-from holdfast.study.export import losses
+from holdfast.study.export import loss_curves
 from holdfast.tasks.task import Task
 from holdfast.training.cache import DiskCache
 from holdfast.training.fit import fit
@@ -277,7 +277,7 @@ def test_buffers_that_training_changes_are_resumed_and_cached(tmp_path: Path, mo
 
 def test_loss_curves_put_the_phases_of_a_task_one_after_the_other(tmp_path: Path) -> None:
     run(tiny_suite(tasks=2), two_phases(), tmp_path, QUIET)
-    assert [step for step, _ in losses(RunFolder(tmp_path).events())["NorthEast"]] == [4, 8, 12, 16, 20, 24]
+    assert [step for step, _ in loss_curves(RunFolder(tmp_path).events())["NorthEast"]] == [4, 8, 12, 16, 20, 24]
 
 
 def test_events_of_version_0_1_have_one_phase(tmp_path: Path) -> None:

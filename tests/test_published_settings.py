@@ -10,12 +10,12 @@ import pytest
 from holdfast.learners.registry import LEARNERS
 from holdfast.runs.configure import configure
 from holdfast.runs.settings import flattened
-from holdfast.study.groups import group, read
+from holdfast.study.groups import group_runs, read_runs
 from holdfast.study.published import differences
 from holdfast.study.published_settings import BESIDE_SETTINGS, PUBLISHED, UNCOMPARED, published_settings
-from holdfast.study.tables import make, records
-from holdfast.study.tables_formats import markdown
-from holdfast.study.tables_lines import differing
+from holdfast.study.table_formats import markdown
+from holdfast.study.table_lines import differing
+from holdfast.study.tables import make_table, read_records
 from tests.test_results import SUITES, TASKS, a_run
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -65,7 +65,7 @@ def test_the_budget_published_differs_from_the_publication_in_its_data_and_in_wh
 
 def differences_in(folder: str, learner: str) -> str:
     """In what the kept runs of a learner in this folder, all of one row, differ from the published ones."""
-    (found,) = group(read(*(RESULTS / folder).glob(f"{learner}-s?")))
+    (found,) = group_runs(read_runs(*(RESULTS / folder).glob(f"{learner}-s?")))
     return "; ".join(differing(found))
 
 
@@ -95,7 +95,7 @@ def test_a_row_says_the_budget_and_the_protocol_that_it_was_made_with(tmp_path):
     made = {"budget": "full", "protocol": {"name": "noop"}}
     a_run(tmp_path, "one", "naive", 0, [-1.0, -2.0], plan=made)
     for kind in ("main", "tasks"):
-        table = make(kind, records(tmp_path), paper=True)
+        table = make_table(kind, read_records(tmp_path), paper=True)
         assert table.columns[-2:] == ("budget", "protocol")
         ours = [line for line in table.lines if line.runs]
         assert ours

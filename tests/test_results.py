@@ -11,19 +11,19 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli.main import main
-from holdfast.cli.table import fill
+from holdfast.cli.table import fill_page
 from holdfast.data.files import encoded, write_bytes
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.runs.run import run
-from holdfast.study.export import POINTS, RECORDS, export, losses, thin
-from holdfast.study.groups import group, read
-from holdfast.study.published import all_rows, matching, published
+from holdfast.study.export import POINTS, RECORDS, export_runs, loss_curves, thinned
+from holdfast.study.groups import group_runs, read_runs
+from holdfast.study.published import all_rows, matching_row, published_row
 from holdfast.study.run_tables import matrix_table, metrics_line
 from holdfast.study.summary import summarise
-from holdfast.study.tables import make, records
-from holdfast.study.tables_formats import markdown, number
+from holdfast.study.table_formats import format_number, markdown
+from holdfast.study.tables import make_table, read_records
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
 TASKS, TARGETS = ["PandaReach", "PandaPush", "PandaPickAndPlace"], [-0.00032, -0.436, -0.001]
@@ -62,7 +62,7 @@ def a_run(
 
 
 def table(*roots: Path) -> str:
-    return markdown(make("main", records(*roots)))
+    return markdown(make_table("main", read_records(*roots)))
 
 
 def cells(text: str, label: str) -> list[str]:
@@ -76,7 +76,7 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path):
     a_run(tmp_path, "b", "affinity-a", 0, [-2.0, -2.0], threshold=0.35)
     a_run(tmp_path, "c", "ewc", 0, [-2.0, -2.0], strength=50.0)
     a_run(tmp_path, "d", "ewc", 0, [-2.0, -2.0], strength=100.0)
-    labels = [found.label for found in group(read(tmp_path))]
+    labels = [found.label for found in group_runs(read_runs(tmp_path))]
     ewc = ["ewc routing.strength=50", "ewc routing.strength=100"]
     assert labels == [*ewc, "affinity-a tau=0.35", "affinity-a tau=0.45"]
 
@@ -102,7 +102,7 @@ def test_a_published_row_stands_once_under_the_settings_it_is_for(tmp_path):
 def test_a_summary_by_hand(tmp_path):
     for seed, value in enumerate((-1.0, -3.0)):
         a_run(tmp_path, str(seed), "tsn-core", seed, [value, value])
-    (found,) = group(read(tmp_path))
+    (found,) = group_runs(read_runs(tmp_path))
     summary = summarise(found.matrices)
     gap = (2 - 0.00032 + 2 - 0.436 + 2 - 0.001) / 3
     assert summary.returns["PandaPush"].value == -2.0
@@ -141,7 +141,7 @@ def test_a_run_on_the_screen_fits_80_columns_with_its_intervals(tmp_path):
     path = a_run(tmp_path, "one", "affinity-h", 0, [-11.5, -1.25, -1.0, -0.875], threshold=0.5, alpha=0.7)
     matrix = Matrix.from_json(json.loads((path / "matrix.json").read_text()))
     console = Console(width=80, file=io.StringIO())
-    row = published(
+    row = published_row(
         {"suite": "panda3", "learner": "affinity-h", "config": {"routing": {"threshold": 0.5, "alpha": 0.7}}}
     )
     console.print(matrix_table(matrix, dict.fromkeys(TASKS, -1.0), row))
@@ -170,15 +170,15 @@ def test_the_screen_says_how_many_episodes_differ(distinct, said, tmp_path):
 
 def test_a_published_row_is_that_of_the_same_threshold():
     def row(suite: str, learner: str, **routing: float):
-        return published({"suite": suite, "learner": learner, "config": {"routing": routing}})
+        return published_row({"suite": suite, "learner": learner, "config": {"routing": routing}})
 
     assert row("panda3", "affinity-a", threshold=0.35)["method"] == "affinity-a tau=0.35"
     assert row("panda3", "affinity-a", threshold=0.5) is None
     assert row("panda3", "ewc")["AvgGap"] == 7.632
     assert row("toy", "ewc") is None
-    assert published({"suite": "panda3", "learner": "ewc", "config": {"strength": 50.0}})["AvgGap"] == 7.632
-    assert published({"suite": "panda3", "learner": "ewc", "config": {"strength": 1e4}}) is None
-    assert matching(all_rows("atari5"), "affinity-a", {"threshold": 16.0})["NormAvg"] == 88.5
+    assert published_row({"suite": "panda3", "learner": "ewc", "config": {"strength": 50.0}})["AvgGap"] == 7.632
+    assert published_row({"suite": "panda3", "learner": "ewc", "config": {"strength": 1e4}}) is None
+    assert matching_row(all_rows("atari5"), "affinity-a", {"threshold": 16.0})["NormAvg"] == 88.5
 
 
 @pytest.mark.parametrize(
@@ -188,26 +188,26 @@ def test_a_published_row_is_that_of_the_same_threshold():
 )
 def test_a_run_on_other_data_or_under_another_protocol_has_no_published_row(change):
     plan = {"suite": "atari5", "learner": "tsn-core", "protocol": {"name": "paper"}, "data": "expert-10"}
-    assert published(plan)["NormAvg"] == 87.5
-    assert published(plan | change) is None
+    assert published_row(plan)["NormAvg"] == 87.5
+    assert published_row(plan | change) is None
 
 
 def test_an_export_makes_the_same_table_and_has_no_weights(tmp_path):
     suite = tiny_suite(tasks=2)
     run(suite, tiny_learner("naive", suite), tmp_path / "runs" / "naive", QUIET)
-    (place,) = export([tmp_path / "runs"], tmp_path / "out")
+    (place,) = export_runs([tmp_path / "runs"], tmp_path / "out")
     assert {path.name for path in place.iterdir()} == {*RECORDS, "losses.json"}
     assert table(tmp_path / "out") == table(tmp_path / "runs")
     assert list(json.loads((place / "losses.json").read_text())) == suite.names
-    assert export([tmp_path / "runs" / "naive"], tmp_path / "other") == [tmp_path / "other" / "naive"]
+    assert export_runs([tmp_path / "runs" / "naive"], tmp_path / "other") == [tmp_path / "other" / "naive"]
 
 
 def test_a_loss_curve_keeps_its_ends_and_few_points():
-    curve = thin(range(1, 1001))
+    curve = thinned(range(1, 1001))
     assert (len(curve), curve[0], curve[-1]) == (POINTS, 1, 1000)
-    assert thin([5]) == [5]
+    assert thinned([5]) == [5]
     events = [{"kind": "train", "task": "A", "step": 1, "loss": 0.5}, {"kind": "route", "task": "A"}]
-    assert losses(events) == {"A": [(1, 0.5)]}
+    assert loss_curves(events) == {"A": [(1, 0.5)]}
 
 
 def test_a_page_is_filled_between_its_marks_however_often(tmp_path, capsys):
@@ -225,10 +225,10 @@ def test_a_page_is_filled_between_its_marks_however_often(tmp_path, capsys):
 
 def test_a_page_of_several_tables_has_each_in_its_place():
     page = "<!-- a: begin -->\n1\n<!-- a: end -->\n<!-- b: begin -->\n2\n<!-- b: end -->\n"
-    filled = fill(fill(page, "three", "b"), "four", "a")
+    filled = fill_page(fill_page(page, "three", "b"), "four", "a")
     assert filled == page.replace("1", "four").replace("2", "three")
     with pytest.raises(Mistake, match="<!-- c: begin -->"):
-        fill(page, "five", "c")
+        fill_page(page, "five", "c")
 
 
 def test_the_command_fills_the_place_that_its_mark_names(tmp_path, capsys):
@@ -245,13 +245,13 @@ def test_the_command_fills_the_place_that_its_mark_names(tmp_path, capsys):
 
 def test_mistakes_are_one_sentence(tmp_path, capsys):
     with pytest.raises(Mistake, match="no place for this table"):
-        fill("a page", "a table")
+        fill_page("a page", "a table")
     with pytest.raises(Mistake, match="holds no runs"):
         table(tmp_path)
     a_run(tmp_path, "x/run", "naive", 0, None)
     a_run(tmp_path, "y/run", "naive", 1, None)
     with pytest.raises(Mistake, match="two runs would both become"):
-        export([tmp_path / "x" / "run", tmp_path / "y" / "run"], tmp_path / "out")
+        export_runs([tmp_path / "x" / "run", tmp_path / "y" / "run"], tmp_path / "out")
     with pytest.raises(SystemExit) as end:
         main(["table", str(tmp_path), "--into", str(tmp_path / "nowhere.md")])
     assert end.value.code == 2
@@ -260,7 +260,7 @@ def test_mistakes_are_one_sentence(tmp_path, capsys):
 
 def test_numbers_have_as_many_digits_as_they_need():
     values = (0, -0.1893, 9.9994, 12.346, 123.46, 1556.4, -0.00032)
-    assert [number(value) for value in values] == ["0", "-0.189", "9.999", "12.35", "123.5", "1556", "-0.00032"]
+    assert [format_number(value) for value in values] == ["0", "-0.189", "9.999", "12.35", "123.5", "1556", "-0.00032"]
 
 
 def test_the_screen_says_what_is_not_evaluated_yet(tmp_path):

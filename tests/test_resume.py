@@ -22,7 +22,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import reopen, run
-from holdfast.study.groups import group, read
+from holdfast.study.groups import group_runs, read_runs
 from holdfast.tasks.processes import forkserver
 from holdfast.training.step import Trainer
 from tests.tiny import ALL, QUIET, contents, tiny_learner, tiny_plan, tiny_suite
@@ -357,4 +357,4 @@ def test_a_run_of_before_a_setting_came_is_resumed_evaluated_and_is_no_other_row
     with pytest.raises(Mistake, match=r"fit\.whole = True, not False"):
         run(found, tiny_learner("naive", found, fit__whole=False), tmp_path / "run", QUIET)
     run(found, tiny_learner("naive", found, seed=1), tmp_path / "new", QUIET)
-    assert [made.label for made in group(read(tmp_path))] == ["naive"]
+    assert [made.label for made in group_runs(read_runs(tmp_path))] == ["naive"]

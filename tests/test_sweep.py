@@ -33,7 +33,7 @@ from holdfast.study import ray_cluster as clusters
 from holdfast.study import sweep as sweeps
 from holdfast.study.grid import Grid, read_grid
 from holdfast.study.jobs import Job, address, expand
-from holdfast.study.sweep import Outcome, Sweep, complete
+from holdfast.study.sweep import Outcome, Sweep, is_complete
 from tests.test_mistakes import command as mistake
 from tests.tiny import PATIENCE, QUIET, contents, tiny_learner, tiny_suite
 
@@ -305,7 +305,7 @@ def test_a_sweep_gives_what_its_commands_give_whatever_is_killed_or_fails_and_ag
     log = (found.out / "logs" / f"{broken.name}.log").read_text()
     assert log.count("holdfast: the loss is") == 1  # it would say so again
     for job in (near, far):
-        assert complete(job)
+        assert is_complete(job)
         assert json.loads((job.path / "config.json").read_text())["command"] == shlex.join(["holdfast", *job.words])
         assert contents(alone(job, tmp_path / job.name)) == contents(job.path)
     logs = {job.name: (job.path / "events.jsonl").read_text() for job in (near, far)}
@@ -374,7 +374,7 @@ def test_two_sweeps_at_once_both_say_that_all_runs_are_there(tmp_path):
         said = process.communicate()[0].decode()
         assert process.returncode == 0, said
         assert "2 of 2 runs are in" in " ".join(said.split())
-    assert all(complete(job) for job in jobs_of(found))
+    assert all(is_complete(job) for job in jobs_of(found))
 
 
 def test_a_folder_that_another_process_begins_is_busy_and_what_it_did_there_is_seen(tmp_path):
@@ -403,7 +403,7 @@ def test_each_gpu_has_as_many_runs_as_the_others(tmp_path, monkeypatch):
 
     monkeypatch.setattr(locals_, "Process", Stub)
     (job,) = jobs_of(grid(tmp_path, '[[a]]\nlearner="naive"\n'))
-    engine = locals_.Local(4, 2)
+    engine = locals_.LocalEngine(4, 2)
     first, second = engine.start(job, tmp_path), engine.start(job, tmp_path)
     second.ended = True  # type: ignore[attr-defined]
     engine.start(job, tmp_path)
@@ -460,7 +460,7 @@ def test_a_sweep_that_is_killed_or_interrupted_takes_its_runs_with_it_and_goes_o
         assert process.wait() == 130
     assert said.splitlines()[-1] == "holdfast: interrupted; the same command resumes from here"
     assert free(job.path)
-    assert not complete(job)
+    assert not is_complete(job)
     assert (job.path / "state").exists()
 
 
@@ -496,7 +496,7 @@ def two_nodes(tmp_path_factory) -> Iterator[tuple[str, Path]]:
 
 
 def on_ray(found: Grid, nodes: tuple[str, Path]) -> attempts.Engine:
-    return clusters.Cluster(found.out, nodes[0], cpus=1.0, gpus=0.0, places=8)
+    return clusters.RayEngine(found.out, nodes[0], cpus=1.0, gpus=0.0, places=8)
 
 
 def test_on_two_nodes_a_killed_worker_is_replaced_and_the_result_is_that_of_an_uninterrupted_run(
@@ -504,7 +504,7 @@ def test_on_two_nodes_a_killed_worker_is_replaced_and_the_result_is_that_of_an_u
 ):
     look, workers = clusters.Remote.look, set()
 
-    def look_at_worker(self: clusters.Remote) -> attempts.Progress | attempts.End:
+    def look_at_worker(self: clusters.Remote) -> attempts.RunProgress | attempts.End:
         seen = look(self)
         if self.began:
             workers.add(self.began.worker)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.study.published import SWEEP, differences
-from holdfast.study.tables import Table, make, records
-from holdfast.study.tables_formats import markdown
+from holdfast.study.table_formats import markdown
+from holdfast.study.tables import ResultTable, make_table, read_records
 from tests.test_results import TASKS, a_run
 
 REACH, PUSH, PICK = TASKS
@@ -16,7 +16,7 @@ def asked(root: Path, name: str, returns: list[float], *targets: str, learner: s
     a_run(root, name, learner, 0, returns, plan={"target": list(targets)})
 
 
-def sweeps(table: Table, label: str) -> dict[str, object]:
+def sweeps(table: ResultTable, label: str) -> dict[str, object]:
     return {
         str(line.values["task"]): line.values.get(SWEEP)
         for line in table.lines
@@ -29,7 +29,7 @@ def test_the_best_mean_over_the_returns_that_were_asked_for_is_shown_of_each_tas
     asked(tmp_path, "own", [-2.0, -4.0])
     asked(tmp_path, "better", [-1.0, -2.0], f"{PUSH}=-0.5")
     asked(tmp_path, "worse", [-8.0, -9.0], f"{PICK}=-7.0", f"{PUSH}=-7.0")
-    table = make("single", records(tmp_path), paper)
+    table = make_table("single", read_records(tmp_path), paper)
     label = next(line.label for line in table.lines if line.runs == ("own",))
     assert label == "single target=default"
     found = sweeps(table, label)
@@ -46,7 +46,7 @@ def test_the_best_mean_over_the_returns_that_were_asked_for_is_shown_of_each_tas
 def test_without_such_runs_the_column_says_not_measured(tmp_path):
     asked(tmp_path, "own", [-2.0, -4.0])
     asked(tmp_path, "other", [-1.0, -2.0], f"{PUSH}=-0.5", learner="naive")
-    table = make("single", records(tmp_path), paper=True)
+    table = make_table("single", read_records(tmp_path), paper=True)
     assert set(sweeps(table, "single").values()) == {"not measured"}
     assert "not measured" in markdown(table)
     assert not [note for note in table.notes if note.startswith("best sweep")]
@@ -55,7 +55,7 @@ def test_without_such_runs_the_column_says_not_measured(tmp_path):
 def test_runs_with_other_settings_are_no_sweep(tmp_path):
     asked(tmp_path, "own", [-2.0, -4.0])
     a_run(tmp_path, "other", "single", 0, [-1.0, -2.0], plan={"target": [f"{PUSH}=-0.5"], "budget": "smoke"})
-    table = make("single", records(tmp_path), paper=True)
+    table = make_table("single", read_records(tmp_path), paper=True)
     assert "not measured" in {found for line in table.lines if (found := line.values.get(SWEEP))}
     assert not [note for note in table.notes if note.startswith("best sweep")]
 

@@ -15,15 +15,14 @@ from holdfast.cli.main import main
 from holdfast.data.printable import printable
 from holdfast.errors import Mistake
 from holdfast.runs.run import run
-from holdfast.study import results
-from holdfast.study.export import export
-from holdfast.study.groups import group, read
+from holdfast.study import export
+from holdfast.study.export import export_runs, is_drawable
+from holdfast.study.groups import group_runs, read_runs
 from holdfast.study.overwriting import RUN
-from holdfast.study.shapes import fits
-from holdfast.study.tables import Table, make, records
-from holdfast.study.tables_formats import FORMATS, comma_separated, markdown
-from holdfast.study.tables_lines import Line
-from holdfast.study.tables_screen import blocks, print_table
+from holdfast.study.table_formats import FORMATS, comma_separated, markdown
+from holdfast.study.table_lines import TableLine
+from holdfast.study.table_terminal import column_blocks, print_table
+from holdfast.study.tables import ResultTable, make_table, read_records
 from tests.test_results import TASKS, a_run
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
@@ -76,7 +75,7 @@ def test_a_folder_that_cannot_be_listed_is_left_out_and_named(tmp_path, monkeypa
 
     monkeypatch.setattr(Path, "iterdir", iterdir)
     skipped: list[str] = []
-    assert [result.name for result in read(tmp_path, skip=skipped.append)] == ["ours"]
+    assert [result.name for result in read_runs(tmp_path, skip=skipped.append)] == ["ours"]
     assert skipped == [f"{closed} cannot be read (Permission denied)"]
 
 
@@ -101,7 +100,7 @@ def test_a_config_of_wrong_types_is_left_out(tmp_path, change):
     path = a_run(tmp_path, "odd", "naive", 0, RETURNS) / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     skipped: list[str] = []
-    table = make("main", records(tmp_path, skip=skipped.append))
+    table = make_table("main", read_records(tmp_path, skip=skipped.append))
     assert [line.runs for line in table.lines if line.runs] == [("ours",)]
     assert len(skipped) == 1
     assert str(path) in skipped[0]
@@ -137,20 +136,16 @@ def test_a_matrix_of_wrong_types_or_numbers_is_left_out(tmp_path, name, value):
     path = a_run(tmp_path, "odd", "naive", 0, RETURNS) / "matrix.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
     skipped: list[str] = []
-    table = make("main", records(tmp_path, skip=skipped.append))
+    table = make_table("main", read_records(tmp_path, skip=skipped.append))
     assert [line.runs for line in table.lines if line.runs] == [("ours",)]
     assert [found.startswith(f"{path} is ") for found in skipped] == [True]
 
 
-def test_shapes_are_told_apart():
-    assert fits(1, float)
-    assert not fits(True, float)
-    assert not fits(True, int)
-    assert not fits(10**400, float)
-    assert fits({"a": 1, "b": []}, {"a": int, "b": [str]})
-    assert not fits({"a": 1}, {"a": int, "b": [str]})
-    assert fits({"x": None, "y": 2}, {str: (None, int)})
-    assert not fits([], {})
+@pytest.mark.parametrize(
+    ("loss", "drawn"), [(1, True), (-2.5, True), (True, False), ("1", False), (None, False), (10**400, False)]
+)
+def test_only_losses_that_a_figure_can_show_are_drawn(loss, drawn):
+    assert is_drawable(loss) == drawn
 
 
 # What rows are called
@@ -161,14 +156,14 @@ def test_a_run_without_results_does_not_rename_the_others(tmp_path):
     for seed in (0, 1):
         a_run(tmp_path, f"core-{seed}", "tsn-core", seed, RETURNS, datasets=data)
     a_run(tmp_path, "near", "affinity-l", 0, RETURNS, datasets=data, threshold=25.0)
-    before = [found.label for found in group(read(tmp_path))]
+    before = [found.label for found in group_runs(read_runs(tmp_path))]
     assert before == ["tsn-core", "affinity-l tau=25"]
     a_run(tmp_path, "begun", "si", 0, None, datasets={TASKS[0]: "b"})
     a_run(tmp_path, "other", "tsn-core", 2, None, plan={"config": {"fit": {"steps": 5}}, "budget": "smoke"})
     a_run(tmp_path, "third", "tsn-core", 3, None, datasets={TASKS[0]: "c"})
-    after = [found.label for found in group(read(tmp_path)) if found.matrices]
+    after = [found.label for found in group_runs(read_runs(tmp_path)) if found.matrices]
     assert after == before
-    assert len({found.label for found in group(read(tmp_path))}) == len(group(read(tmp_path))) == 5
+    assert len({found.label for found in group_runs(read_runs(tmp_path))}) == len(group_runs(read_runs(tmp_path))) == 5
 
 
 # Formulas
@@ -181,7 +176,9 @@ def test_no_name_is_a_formula_in_a_spreadsheet_and_numbers_stay_numbers(tmp_path
         file.write_text(file.read_text().replace("PandaReach", json.dumps(name)[1:-1]).replace("naive", name.strip()))
     for kind in ("main", "tasks"):
         cells = [
-            cell for row in csv.reader(io.StringIO(comma_separated(make(kind, records(tmp_path))))) for cell in row
+            cell
+            for row in csv.reader(io.StringIO(comma_separated(make_table(kind, read_records(tmp_path)))))
+            for cell in row
         ]
         assert [cell for cell in cells if name.strip() in cell]
         for cell in cells:
@@ -197,7 +194,7 @@ def test_no_name_is_a_formula_in_a_spreadsheet_and_numbers_stay_numbers(tmp_path
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_name_reaches_the_screen_with_control_characters(tmp_path, form):
     a_run(tmp_path, "\x1b[31mred\x9b\u202e", "naive", 0, RETURNS)
-    text = FORMATS[form](make("main", records(tmp_path)))
+    text = FORMATS[form](make_table("main", read_records(tmp_path)))
     assert all(letter.isprintable() for letter in text.replace("\n", ""))
     assert "x1b" in text
 
@@ -214,7 +211,7 @@ def test_a_name_that_is_no_text_is_printed_as_its_escape(tmp_path, capsys):
     assert printable("Grüße, 世界") == "Grüße, 世界"
 
 
-def on_screen(table: Table, width: int) -> str:
+def on_screen(table: ResultTable, width: int) -> str:
     console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
     print_table(table, console)
     return console.file.getvalue()
@@ -225,7 +222,7 @@ def test_a_table_fits_the_terminal_and_has_the_numbers_of_the_markdown(tmp_path,
     for seed in (0, 1):
         a_run(tmp_path, f"core-{seed}", "tsn-core", seed, [value - seed for value in RETURNS])
     a_run(tmp_path, "near", "affinity-l", 0, RETURNS, threshold=25.0)
-    table = make("main", records(tmp_path))
+    table = make_table("main", read_records(tmp_path))
     text = on_screen(table, width)
     assert max(len(line) for line in text.splitlines()) <= width
     assert all(column in text for column in table.columns)
@@ -238,14 +235,14 @@ def test_a_table_fits_the_terminal_and_has_the_numbers_of_the_markdown(tmp_path,
 
 
 def test_columns_that_do_not_fit_stand_below_and_none_is_lost():
-    assert list(blocks([10, 5, 5, 5], 40)) == [[0, 1, 2, 3]]
-    assert list(blocks([10, 5, 5, 5], 26)) == [[0, 1, 2], [0, 3]]
-    assert list(blocks([10, 50, 5], 26)) == [[0, 1], [0, 2]]
+    assert list(column_blocks([10, 5, 5, 5], 40)) == [[0, 1, 2, 3]]
+    assert list(column_blocks([10, 5, 5, 5], 26)) == [[0, 1, 2], [0, 3]]
+    assert list(column_blocks([10, 50, 5], 26)) == [[0, 1], [0, 2]]
 
 
 def test_names_on_the_screen_are_no_markup():
-    table = Table(
-        "[bold]t", ("learner", "[red]x[/red]"), (Line("[link=file:///]a", {"[red]x[/red]": "[/]"}),), ("[b]",)
+    table = ResultTable(
+        "[bold]t", ("learner", "[red]x[/red]"), (TableLine("[link=file:///]a", {"[red]x[/red]": "[/]"}),), ("[b]",)
     )
     text = on_screen(table, 80)
     assert all(word in text for word in ("[bold]t", "[red]x[/red]", "[link=file:///]a", "[/]", "[b]"))
@@ -253,7 +250,7 @@ def test_names_on_the_screen_are_no_markup():
 
 def test_a_terminal_gets_a_table_and_a_pipe_markdown(tmp_path, monkeypatch, capsys):
     a_run(tmp_path, "one", "naive", 0, RETURNS)
-    expected = markdown(make("main", records(tmp_path))) + "\n"
+    expected = markdown(make_table("main", read_records(tmp_path))) + "\n"
     main(["table", str(tmp_path)])
     assert capsys.readouterr().out == expected
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -310,10 +307,10 @@ def test_a_page_and_a_table_may_stand_beside_a_runs_record(trained):
 def test_an_export_does_not_overwrite_a_run(trained, tmp_path):
     before = content(trained)
     with pytest.raises(Mistake, match="must not overwrite"):
-        export([trained], trained.parent)
+        export_runs([trained], trained.parent)
     assert content(trained) == before
-    (place,) = export([trained], tmp_path)
-    assert export([trained], tmp_path) == [place]  # an older export may be
+    (place,) = export_runs([trained], tmp_path)
+    assert export_runs([trained], tmp_path) == [place]  # an older export may be
 
 
 def test_results_of_damaged_runs_are_not_exported_in_part(trained, tmp_path):
@@ -321,6 +318,6 @@ def test_results_of_damaged_runs_are_not_exported_in_part(trained, tmp_path):
     (tmp_path / "runs" / "half").mkdir()
     (tmp_path / "runs" / "half" / "matrix.json").write_text("{}")
     with pytest.raises(SystemExit) as end:
-        results.main(["export", str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
+        export.main([str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
     assert end.value.code == 2
     assert not (tmp_path / "out").exists()

@@ -16,7 +16,7 @@ from rows import AS_PUBLISHED, DATA, OTHER, OURS, PUBLISHED, draw_forgetting, dr
 
 from holdfast.benchmarks.atari.sources import SOURCES
 from holdfast.runs.folder import RunFolder
-from holdfast.study.groups import Group, Result, group, read
+from holdfast.study.groups import Group, RunResult, group_runs, read_runs
 
 PAPER = {"protocol.name": "paper", "fit.return_scale": 1556.0, "fit.whole": True, "fit.steps": 8000}
 SPARSE = {**PAPER, "subnets.outside": "private"}
@@ -80,7 +80,7 @@ def draw_share(axes: Axes, place: float, found: Group, colour: str) -> None:
 
 def learners(root: Path) -> Figure:
     """Share of the target and return forgotten, a row for each learner."""
-    groups = group(paper_runs(root))
+    groups = group_runs(paper_runs(root))
     rows = {name: row(groups, learner, settings) for name, learner, settings in SHOWN}
     drawing, (left, right) = plt.subplots(
         1, 2, figsize=(10.5, 5.5), sharey=True, width_ratios=[1.8, 1], layout="constrained"
@@ -112,9 +112,9 @@ def learners(root: Path) -> Figure:
     return drawing
 
 
-def paper_runs(root: Path) -> list[Result]:
+def paper_runs(root: Path) -> list[RunResult]:
     """The runs under the protocol `paper`."""
-    return [result for result in read(root) if result.matrix and result.settings["protocol.name"] == "paper"]
+    return [result for result in read_runs(root) if result.matrix and result.settings["protocol.name"] == "paper"]
 
 
 def policies(root: Path, index: int, task: str) -> dict[str, tuple[float, int]]:

@@ -14,10 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rows import DATA, OTHER, OURS, draw_episodes, games_figure, scores
 
-from holdfast.benchmarks.atari.sources import SOURCES
 from holdfast.benchmarks.atari.games import STARTS
+from holdfast.benchmarks.atari.sources import SOURCES
 from holdfast.runs.folder import RunFolder
-from holdfast.study.groups import Result, read
+from holdfast.study.groups import RunResult, read_runs
 
 KINDS = ("own", "shared", "warm")  # a copy or network of its own, a fresh mask in a shared copy, another task's mask
 DENSE = ("naive", "cumulative", "ewc", "si")  # neither fresh nor warm: one network goes on from task to task
@@ -35,7 +35,7 @@ class Played:
 Game = tuple[list[int], list[Played]]  # the returns of recorded episodes, and episodes that were played
 
 
-def episodes(runs: list[Result], index: int, task: str) -> Iterator[Played]:
+def episodes(runs: list[RunResult], index: int, task: str) -> Iterator[Played]:
     """The episodes of each different policy for a task, right after the task was learned."""
     traces = SOURCES["expert-100"].recording(task.lower()).traces
     recorded = {(trace.noops, trace.score, len(trace) - trace.noops) for trace in traces}
@@ -73,7 +73,7 @@ def draw_game(axes: Axes, data: list[int], played: list[Played]) -> None:
 
 def read_games(root: Path) -> dict[str, Game]:
     """By game, what was recorded and what is played."""
-    runs = [result for result in read(root) if result.matrix and result.matrix.learner not in DENSE]
+    runs = [result for result in read_runs(root) if result.matrix and result.matrix.learner not in DENSE]
     return {task: (scores(task), list(episodes(runs, index, task))) for index, task in enumerate(runs[0].matrix.tasks)}
 
 

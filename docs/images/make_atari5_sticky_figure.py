@@ -10,12 +10,12 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from rows import DATA, OTHER, OURS, draw_episodes, games_figure, scores
 
-from holdfast.study.groups import group, read
+from holdfast.study.groups import group_runs, read_runs
 
 
 def figure(root: Path) -> Figure:
     """A panel for each game, a column for each player."""
-    groups = {found.learner: found.matrices for found in group(read(root / "sticky"))}
+    groups = {found.learner: found.matrices for found in group_runs(read_runs(root / "sticky"))}
     lists = json.loads((root / "blind-sticky.json").read_text())
     tasks = next(iter(groups.values()))[0].tasks
     labels = {

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from rows import AS_PUBLISHED, DATA, OURS, PUBLISHED, draw_forgetting, draw_published, plain
 
 from holdfast.evaluation.metrics import avg_gap
-from holdfast.study.groups import Group, group, read
+from holdfast.study.groups import Group, group_runs, read_runs
 from holdfast.study.summary import summarise
 
 PAPER = "treatment=paper"
@@ -51,7 +51,7 @@ def draw_gap(axes: Axes, place: float, found: Group, colour: str) -> None:
 
 def figure(root: Path) -> Figure:
     """Both panels."""
-    groups = {found.label: found for found in group(read(root)) if found.matrices}
+    groups = {found.label: found for found in group_runs(read_runs(root)) if found.matrices}
     drawing, (left, right) = plt.subplots(
         1, 2, figsize=(10.5, 5.2), sharey=True, width_ratios=[1.6, 1], layout="constrained"
     )

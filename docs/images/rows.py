@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from holdfast.benchmarks.atari.sources import SOURCES
 from holdfast.study.groups import Group
-from holdfast.study.published import all_rows, matching
+from holdfast.study.published import all_rows, matching_row
 from holdfast.study.summary import summarise
 
 OURS, PUBLISHED, DATA, OTHER = "#1f6f8b", "#c9772b", "#555555", "#b3363c"
@@ -18,7 +18,7 @@ AS_PUBLISHED = "#7a4fa3"  # ours with a setting that the publication had and our
 
 def draw_published(axes: Axes, place: int, suite: str, found: Group, metric: str) -> None:
     """The published number, where there is one."""
-    known = matching(all_rows(suite), found.learner, found.routing)
+    known = matching_row(all_rows(suite), found.learner, found.routing)
     if known and metric in known:
         axes.plot(known[metric], place, "D", mfc="none", mec=PUBLISHED, ms=7)
 

@@ -16,7 +16,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Flag
 from holdfast.runs.run import reopen
 from holdfast.runs.state import state_of
-from holdfast.study.published import published
+from holdfast.study.published import published_row
 from holdfast.study.run_tables import (
     certificate_line,
     matrix_table,
@@ -53,7 +53,7 @@ def show_run(path: Path, recomputed: bool) -> None:
     """Prints a run; `recomputed` means that its fingerprints were compared with its weights."""
     folder, output = RunFolder(path), Output()
     state, matrix = state_of(folder), folder.read_matrix()
-    data_returns, row = folder.record["data_returns"], published(folder.record["config"])
+    data_returns, row = folder.record["data_returns"], published_row(folder.record["config"])
     if matrix and matrix.stages:
         output.print(matrix_table(matrix, data_returns, row))
         _print(output, metrics_line(matrix), *reference_lines(matrix, data_returns, row))

@@ -14,9 +14,9 @@ from holdfast.data.files import read_bytes, write_bytes
 from holdfast.errors import Mistake
 from holdfast.study.export_rliable import rliable
 from holdfast.study.overwriting import check_no_record
-from holdfast.study.tables import Records, make, records
-from holdfast.study.tables_formats import FORMATS
-from holdfast.study.tables_screen import print_table
+from holdfast.study.table_formats import FORMATS
+from holdfast.study.table_terminal import print_table
+from holdfast.study.tables import Records, make_table, read_records
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ def table_command(words: Sequence[str]) -> None:
     _check_destination(command)
     if not command.runs:
         raise Mistake("a table needs run folders: holdfast table runs/panda3")
-    found = records(*command.runs, suite=command.suite, skip=warn_skipped)
+    found = read_records(*command.runs, suite=command.suite, skip=warn_skipped)
     if command.format is None and not (command.into or command.out) and sys.stdout.isatty():
-        print_table(make(command.table, found, command.paper))
+        print_table(make_table(command.table, found, command.paper))
         return
     content = _content(command, found)
     if command.into:
-        write_bytes(command.into, fill(_page(command.into), content, command.mark).encode())
+        write_bytes(command.into, fill_page(_page(command.into), content, command.mark).encode())
     elif command.out:
         write_bytes(command.out, f"{content}\n".encode())
     else:
@@ -79,10 +79,10 @@ def _content(command: TableCommand, found: Records) -> str:
     """The table as text."""
     if command.format == "rliable":
         return rliable(found)
-    return FORMATS[command.format or "md"](make(command.table, found, command.paper))
+    return FORMATS[command.format or "md"](make_table(command.table, found, command.paper))
 
 
-def fill(page: str, content: str, mark: str = "table") -> str:
+def fill_page(page: str, content: str, mark: str = "table") -> str:
     """The page with this content between its marks."""
     first, last = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
     before, begin, rest = page.partition(first)

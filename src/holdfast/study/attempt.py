@@ -27,7 +27,7 @@ ENDINGS: dict[int, Ending] = {MISTAKE: "mistake", BUSY: "busy", DEFECT: "defect"
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """How far a run is."""
 
     steps: int = 0  # gradient steps, of all its tasks
@@ -66,7 +66,7 @@ class Attempt(ABC):
     """A run that was started."""
 
     @abstractmethod
-    def look(self) -> Progress | End:
+    def look(self) -> RunProgress | End:
         """How far it is, or how it ended; does not wait."""
 
     @abstractmethod
@@ -91,7 +91,7 @@ class Engine(ABC):
         """Starts or resumes a run."""
 
 
-class Process(Attempt):
+class RunProcess(Attempt):
     """A run in a process on this machine."""
 
     def __init__(self, launch: Launch, log: Path, environment: Mapping[str, str]) -> None:
@@ -114,7 +114,7 @@ class Process(Attempt):
         self.process.stdin.write(json.dumps(asdict(launch)).encode() + b"\n")
         self.process.stdin.flush()
 
-    def look(self) -> Progress | End:
+    def look(self) -> RunProgress | End:
         code = self.process.poll()
         if code is None:
             return progress(self.folder, self.steps)
@@ -132,7 +132,7 @@ class Process(Attempt):
         self.process.wait()
 
 
-def progress(folder: Path, steps: int) -> Progress:
+def progress(folder: Path, steps: int) -> RunProgress:
     """How far the run in a folder is, according to its events."""
     for line in reversed(_last(folder / EVENTS).splitlines()):
         try:
@@ -143,8 +143,8 @@ def progress(folder: Path, steps: int) -> Progress:
         if event["kind"] in ("train", "evaluate"):
             done = event["stage"] * steps + event.get("step", steps)
             loss = f" loss {event['loss']:.3g}" if "loss" in event else ""
-            return Progress(done, f"{'learn' if loss else 'evaluate'} {event['task']}{loss}")
-    return Progress()
+            return RunProgress(done, f"{'learn' if loss else 'evaluate'} {event['task']}{loss}")
+    return RunProgress()
 
 
 def end(code: int, log: Path) -> End:

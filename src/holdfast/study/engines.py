@@ -11,7 +11,7 @@ from holdfast.errors import Mistake
 from holdfast.learners.learner import check_device
 from holdfast.study.attempt import Engine
 from holdfast.study.jobs import Job
-from holdfast.study.local import Local, places_here
+from holdfast.study.local import LocalEngine, places_here
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ def engine_for(on: str, jobs: Sequence[Job], device: str, out: Path, resources: 
     threads = max((job.spec.plan.threads or 1 for job in jobs), default=1)
     if on == "local":
         gpus = torch.cuda.device_count() if device == "cuda" else 0
-        return Local(resources.at_once or places_here(threads, device), gpus)
-    from holdfast.study.ray_cluster import Cluster
+        return LocalEngine(resources.at_once or places_here(threads, device), gpus)
+    from holdfast.study.ray_cluster import RayEngine
 
     per_run = resources.gpus if resources.gpus is not None else float(device.startswith("cuda"))
     cpus = resources.cpus if resources.cpus is not None else float(threads)
-    return Cluster(out, resources.address, cpus, per_run, resources.at_once or len(jobs))
+    return RayEngine(out, resources.address, cpus, per_run, resources.at_once or len(jobs))

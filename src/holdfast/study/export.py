@@ -19,10 +19,9 @@ from holdfast.errors import MISTAKE, Mistake
 from holdfast.runs.folder import RunFolder
 from holdfast.study.groups import runs_under
 from holdfast.study.overwriting import RECORDS
-from holdfast.study.shapes import fits
 
 POINTS = 100  # of a task's loss curve, at most
-LOSS = {"kind": str, "task": str, "step": int, "loss": float}  # an event of training
+LARGEST_LOSS = 1e30  # a larger one would overflow in a figure
 
 
 @dataclass(frozen=True)
@@ -39,14 +38,14 @@ def main(words: Sequence[str] | None = None) -> None:
     """Exports runs; a user's mistake is one sentence and exit code 2."""
     command = tyro.cli(ExportCommand, prog="python -m holdfast.study.export", args=words)
     try:
-        for place in export(command.runs, command.out):
+        for place in export_runs(command.runs, command.out):
             print(printable(place))
     except Mistake as mistake:
         print(f"holdfast: {printable(mistake)}", file=sys.stderr)
         raise SystemExit(MISTAKE) from None
 
 
-def export(runs: Sequence[Path], out: Path) -> list[Path]:
+def export_runs(runs: Sequence[Path], out: Path) -> list[Path]:
     """Copies the records of these runs, and of all runs under these folders; returns the new folders."""
     found = {path: out / name for root in runs for path, name in _runs(root)}
     places = list(found.values())
@@ -59,7 +58,7 @@ def export(runs: Sequence[Path], out: Path) -> list[Path]:
         for name in RECORDS:
             if folder.directory.exists(name):
                 write_bytes(place / name, folder.directory.read_bytes(name))
-        write_bytes(place / "losses.json", (json.dumps(losses(folder.events())) + "\n").encode())
+        write_bytes(place / "losses.json", (json.dumps(loss_curves(folder.events())) + "\n").encode())
     return places
 
 
@@ -70,21 +69,26 @@ def _runs(root: Path) -> list[tuple[Path, str]]:
     return found
 
 
-def losses(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+def loss_curves(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
     """For each task, some steps from the first to the last and the loss there."""
     curves: dict[str, list[tuple[int, float]]] = {}
     phases: dict[str, tuple[str, int]] = {}  # by task: the phase that is going on, and the steps before it
     for event in events:
-        if fits(event, LOSS) and event["kind"] == "train":
+        if event["kind"] == "train" and is_drawable(event["loss"]):
             task, phase = event["task"], event.get("phase", "")
             curve = curves.setdefault(task, [])
             if phases.setdefault(task, (phase, 0))[0] != phase:
                 phases[task] = phase, curve[-1][0]
             curve.append((phases[task][1] + event["step"], event["loss"]))
-    return {task: thin(curve) for task, curve in curves.items()}
+    return {task: thinned(curve) for task, curve in curves.items()}
 
 
-def thin(curve: Sequence[Any]) -> list[Any]:
+def is_drawable(loss: Any) -> bool:
+    """Whether this is a number that a figure can show."""
+    return type(loss) in (int, float) and abs(loss) <= LARGEST_LOSS
+
+
+def thinned(curve: Sequence[Any]) -> list[Any]:
     """At most so many points of a curve, evenly spread, both ends among them."""
     kept = np.linspace(0, len(curve) - 1, min(len(curve), POINTS)).round().astype(int)
     return [curve[index] for index in kept]

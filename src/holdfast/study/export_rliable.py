@@ -6,14 +6,14 @@ import numpy as np
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.metrics import shares
-from holdfast.study.groups import Group, group
+from holdfast.study.groups import Group, group_runs
 from holdfast.study.summary import floors
 from holdfast.study.tables import Records
 
 
 def scores(found: Records) -> dict[str, np.ndarray]:
     """By label: shares of the way from nothing to the target, (runs, tasks), of every complete run."""
-    groups = [one for one in group(found.results) if one.matrices]
+    groups = [one for one in group_runs(found.results) if one.matrices]
     if odd := [one.label for one in groups if set(one.matrices[0].tasks) != set(found.tasks)]:
         raise Mistake(f"{odd[0]} has not learned all of {', '.join(found.tasks)}: leave its runs out")
     return {one.label: _shares(one, found.tasks) for one in groups}
@@ -33,7 +33,7 @@ def _shares(one: Group, tasks: list[str]) -> np.ndarray:
 
 def rliable(found: Records) -> str:
     """JSON: tasks, for each algorithm its scores and its runs, and those that have none."""
-    groups = group(found.results)
+    groups = group_runs(found.results)
     record = {
         "suite": found.suite,
         "tasks": found.tasks,

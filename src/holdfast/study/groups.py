@@ -12,19 +12,18 @@ from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.plan import completed
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.settings import flattened
-from holdfast.study.groups_labels import label, rank
-from holdfast.study.groups_made import Made
-from holdfast.study.groups_matrix import complete_matrix
+from holdfast.study.expert_record import EXPERT
+from holdfast.study.group_labels import label, rank
+from holdfast.study.provenance import Provenance
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
-EXPERT = "expert.json"  # beside the runs, what benchmarks/panda/expert_returns.py writes
 OLDER = "the same run, made with older versions, or earlier on another device"
 
 Skip = Callable[[str], None]  # is told why a folder is left out
 
 
 @dataclass(frozen=True)
-class Result:
+class RunResult:
     """What is known of a run without its weights."""
 
     name: str  # of its folder
@@ -33,7 +32,7 @@ class Result:
     matrix: Matrix | None  # none unless every stage is evaluated
     folder: Path = Path()
     datasets: Mapping[str, str] = field(default_factory=dict)  # fingerprints, by task
-    made: Made = field(default_factory=Made)
+    made: Provenance = field(default_factory=Provenance)
     instead: tuple[str, ...] = ()  # older ones of the same run, with other versions or on another device
 
     @property
@@ -66,7 +65,7 @@ class Group:
     learner: str
     label: str  # the learner, and what tells this group from the others
     settings: Mapping[str, Any]
-    results: tuple[Result, ...]  # in the order of their seeds
+    results: tuple[RunResult, ...]  # in the order of their seeds
 
     @property
     def routing(self) -> dict[str, Any]:
@@ -85,9 +84,9 @@ def refuse(problem: str) -> None:
     raise Mistake(problem)
 
 
-def read(
+def read_runs(
     *roots: Path, suite: str | None = None, several: str = "choose one with --suite", skip: Skip = refuse
-) -> list[Result]:
+) -> list[RunResult]:
     """Every run of a suite in these folders and under them, each once, whatever the order of the folders.
 
     `several` is what to do where there are runs of several suites, and none is chosen. `skip` is told of every folder
@@ -146,16 +145,23 @@ def _folders(root: Path, skip: Skip) -> Iterator[Path]:
                 skip(f"{path} cannot be read ({problem.strerror})")
 
 
-def _result(path: Path, name: str) -> Result:
+def _result(path: Path, name: str) -> RunResult:
     folder = RunFolder(path)
-    record = folder.record
-    data = record["data_returns"], complete_matrix(folder), path, record["datasets"]
-    return Result(name, record["config"], *data, Made.of(folder))
+    matrix = folder.read_matrix()
+    return RunResult(
+        name=name,
+        plan=folder.record["config"],
+        data_returns=folder.record["data_returns"],
+        matrix=matrix if matrix and matrix.stages == len(matrix.tasks) else None,
+        folder=path,
+        datasets=folder.record["datasets"],
+        made=Provenance.of(folder),
+    )
 
 
-def _once(results: Sequence[Result]) -> list[Result]:
+def _once(results: Sequence[RunResult]) -> list[RunResult]:
     """Without copies of a run, as an export is; a seed that was run twice must not count as two."""
-    kept: list[Result] = []
+    kept: list[RunResult] = []
     for result in results:
         twin = next((other for other in kept if _is_twin(other, result)), None)
         if twin is None:
@@ -165,7 +171,7 @@ def _once(results: Sequence[Result]) -> list[Result]:
     return kept
 
 
-def _one_of(one: Result, other: Result) -> Result:
+def _one_of(one: RunResult, other: RunResult) -> RunResult:
     """The one with results, or of two that were made otherwise the newer, which then says so."""
     if one.matrix is None or other.matrix is None:
         return other if one.matrix is None else one
@@ -189,21 +195,21 @@ def _earned(matrix: Matrix) -> list[Any]:
     return [learned, matrix.targets, matrix.copies, matrix.bytes]
 
 
-def _is_twin(one: Result, other: Result) -> bool:
+def _is_twin(one: RunResult, other: RunResult) -> bool:
     names = ("learner", "seed")
     return [one.plan[name] for name in names] == [other.plan[name] for name in names] and _alike(one, other)
 
 
-def _alike(one: Result, other: Result) -> bool:
+def _alike(one: RunResult, other: RunResult) -> bool:
     """The same settings, and the same data as far as both came."""
     both = set(one.datasets) & set(other.datasets)
     known = [{**result.settings, "datasets": None} for result in (one, other)]
     return known[0] == known[1] and all(one.datasets[task] == other.datasets[task] for task in both)
 
 
-def group(results: Sequence[Result]) -> list[Group]:
+def group_runs(results: Sequence[RunResult]) -> list[Group]:
     """By learner, in the order that `holdfast learners` has, and by setting."""
-    sets: list[list[Result]] = []
+    sets: list[list[RunResult]] = []
     # Complete runs first: they know all their data, so those that are not find the set they belong to.
     for result in sorted(results, key=lambda one: (one.matrix is None, one.plan["seed"], one.name)):
         home = next((own for own in sets if _same_learner(own[0], result) and _alike(own[0], result)), None)
@@ -220,9 +226,9 @@ def group(results: Sequence[Result]) -> list[Group]:
     return sorted(groups.values(), key=lambda found: rank(found.label))
 
 
-def _same_learner(one: Result, other: Result) -> bool:
+def _same_learner(one: RunResult, other: RunResult) -> bool:
     return one.plan["learner"] == other.plan["learner"]
 
 
-def _seed(result: Result) -> tuple[int, str]:
+def _seed(result: RunResult) -> tuple[int, str]:
     return result.plan["seed"], result.name

@@ -5,22 +5,22 @@ from pathlib import Path
 
 import torch
 
-from holdfast.study.attempt import Attempt, Engine, Launch, Process
+from holdfast.study.attempt import Attempt, Engine, Launch, RunProcess
 from holdfast.study.jobs import Job
 
 
-class Local(Engine):
+class LocalEngine(Engine):
     """Processes; with several GPUs, each run gets the GPU with the fewest runs."""
 
     def __init__(self, places: int, gpus: int) -> None:
-        self.places, self.running = places, dict[int, list[Process]]({gpu: [] for gpu in range(gpus)})
+        self.places, self.running = places, dict[int, list[RunProcess]]({gpu: [] for gpu in range(gpus)})
 
     def start(self, job: Job, log: Path) -> Attempt:
         if len(self.running) < 2:
-            return Process(Launch.of(job), log, {})
+            return RunProcess(Launch.of(job), log, {})
         self.running = {gpu: [run for run in runs if not run.ended] for gpu, runs in self.running.items()}
         gpu = min(self.running, key=lambda gpu: len(self.running[gpu]))
-        process = Process(Launch.of(job), log, {"CUDA_VISIBLE_DEVICES": str(gpu)})
+        process = RunProcess(Launch.of(job), log, {"CUDA_VISIBLE_DEVICES": str(gpu)})
         self.running[gpu].append(process)
         return process
 

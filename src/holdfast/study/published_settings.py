@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-Settings = Mapping[str, Any]  # by dotted name, as in a plan; `ewc:strength` is of that learner alone
+from holdfast.tasks.suite import Settings
 
 BOTH: Settings = MappingProxyType(
     {

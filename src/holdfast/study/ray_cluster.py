@@ -18,7 +18,7 @@ from typing import Any, Self
 from holdfast.data.files import write_bytes
 from holdfast.errors import Mistake
 from holdfast.registry import PLUGINS
-from holdfast.study.attempt import Attempt, End, Engine, Launch, Process, Progress
+from holdfast.study.attempt import Attempt, End, Engine, Launch, RunProcess, RunProgress
 from holdfast.study.jobs import Job
 
 PIECE = 8 * 2**20  # bytes of a folder that are sent at once
@@ -46,7 +46,7 @@ class Began:
     shared: bool  # whether it writes into the sweep's own folder
 
 
-class Cluster(Engine):
+class RayEngine(Engine):
     """A cluster at an address, or one that is started on this machine."""
 
     def __init__(self, out: Path, address: str | None, cpus: float, gpus: float, places: int) -> None:
@@ -72,7 +72,7 @@ class Cluster(Engine):
         (self.out / MARK).unlink(missing_ok=True)
 
     def start(self, job: Job, log: Path) -> Attempt:
-        task = self.ray.remote(num_returns="streaming", max_retries=0, **self.needs)(carry_out)
+        task = self.ray.remote(num_returns="streaming", max_retries=0, **self.needs)(run_on_worker)
         plugins = tuple((plugin.file.name, plugin.content) for plugin in PLUGINS)
         remote = RemoteLaunch(Launch.of(job), plugins, str(self.out.absolute()), str(log.absolute()), self.mark)
         return Remote(self.ray, task.remote(remote), job, log)
@@ -83,10 +83,10 @@ class Remote(Attempt):
 
     def __init__(self, ray: Any, told: Any, job: Job, log: Path) -> None:
         self.ray, self.told, self.job, self.log = ray, told, job, log
-        self.last, self.sent = Progress(0, "waits for a place"), io.BytesIO()
+        self.last, self.sent = RunProgress(0, "waits for a place"), io.BytesIO()
         self.began: Began | None = None
 
-    def look(self) -> Progress | End:
+    def look(self) -> RunProgress | End:
         while self.ray.wait([self.told], timeout=0)[0]:
             try:
                 seen = self.ray.get(next(self.told))
@@ -127,15 +127,15 @@ class Remote(Attempt):
         self.ray.cancel(self.told, force=True)
 
 
-def carry_out(remote: RemoteLaunch) -> Iterator[Began | Progress | bytes | End]:
+def run_on_worker(remote: RemoteLaunch) -> Iterator[Began | RunProgress | bytes | End]:
     """What a worker does: the run, in the sweep's folder if the worker sees it, else in a folder that it then sends."""
     mark = Path(remote.out) / MARK
     shared = mark.exists() and mark.read_text() == remote.mark
     launch, log = _placed(remote, shared)
-    process = Process(launch, log, {})
+    process = RunProcess(launch, log, {})
     try:
         yield Began(socket.gethostname(), os.getpid(), shared)
-        last: Progress | End | None = None
+        last: RunProgress | End | None = None
         while not isinstance(seen := process.look(), End):
             if seen != last:
                 yield seen

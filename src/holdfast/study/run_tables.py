@@ -10,7 +10,7 @@ from holdfast.data.printable import printable
 from holdfast.evaluation.certificates import Certificate, changed, verdict
 from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
-from holdfast.study.published import Row
+from holdfast.study.published import PublishedRow
 from holdfast.study.summary import fewest_to_most
 
 
@@ -19,7 +19,7 @@ def _text(value: object, style: str = "") -> Text:
     return Text(printable(value), style)
 
 
-def reference_lines(matrix: Matrix, data_returns: Mapping[str, float], row: Row | None) -> list[str]:
+def reference_lines(matrix: Matrix, data_returns: Mapping[str, float], row: PublishedRow | None) -> list[str]:
     """The metrics of the recorded data, and those that the publication reports."""
     known = [data_returns[task] for task in matrix.tasks if task in data_returns]
     lines = []
@@ -38,7 +38,7 @@ def measures(normalised: float | None, gap: float | None, forgotten: float | Non
     return ", ".join(f"{name} {value:.4g}" for name, value in named.items() if value is not None)
 
 
-def matrix_table(matrix: Matrix, data_returns: Mapping[str, float], row: Row | None) -> Table:
+def matrix_table(matrix: Matrix, data_returns: Mapping[str, float], row: PublishedRow | None) -> Table:
     """Mean returns after each task; results carried over from an earlier stage are dim."""
     title = f"{matrix.learner} on {matrix.suite}, seed {matrix.seed}: mean return of {_episodes(matrix)}"
     table = Table(title=_text(title, "table.title"))

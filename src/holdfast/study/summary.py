@@ -1,8 +1,7 @@
 """What a group of runs amounts to, and how sure that is."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from holdfast.evaluation.statistics import (
     success_rate,
     task_mean,
 )
+from holdfast.study.expert_record import ExpertRecord
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Histories:
         return self.estimate(lambda means: measure(means.max(axis=-1) - means[..., -1]).mean(axis=-1), task)
 
 
-def summarise(matrices: Sequence[Matrix], expert: Mapping[str, Any] | None = None) -> Summary:
+def summarise(matrices: Sequence[Matrix], expert: ExpertRecord | None = None) -> Summary:
     """The summary of complete runs of one suite in one order; `expert` is what it earned from the same starts."""
     tasks, targets, runs = matrices[0].tasks, matrices[0].targets, Histories.of(matrices)
     return Summary(
@@ -137,10 +137,10 @@ def _middle(runs: Histories, tasks: Sequence[str], targets: Sequence[float]) -> 
     return runs.estimate(measure)
 
 
-def _behind(matrices: Sequence[Matrix], expert: Mapping[str, Any]) -> Estimate | None:
+def _behind(matrices: Sequence[Matrix], expert: ExpertRecord) -> Estimate | None:
     """Differences start by start, so that the luck of the starts cancels; none where the starts are others."""
-    starts, own = ("first_seed", "episodes"), expert["returns"]
-    if any(matrix.protocol.get(name) != expert["protocol"][name] for matrix in matrices for name in starts):
+    starts, own = ("first_seed", "episodes"), expert.returns
+    if any(matrix.protocol.get(name) != expert.protocol[name] for matrix in matrices for name in starts):
         return None
     runs = [
         [np.subtract(own[task], returns) for task, returns in zip(matrix.tasks, matrix.final, strict=True)]

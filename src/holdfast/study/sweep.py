@@ -16,13 +16,12 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.progress import Screen
-from holdfast.study.attempt import Attempt, End, Engine, Progress
+from holdfast.study.attempt import Attempt, End, Engine, RunProgress
 from holdfast.study.jobs import Job
 
 ATTEMPTS = 2  # at a run that fails
 PAUSE = 0.1  # seconds between two looks at the runs
 PATIENCE = 30.0  # seconds until a run that another process is working on is tried again
-State = Literal["there", "done", "failed"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Outcome:
     """How a run of a sweep ended."""
 
     job: Job
-    state: State
+    state: Literal["there", "done", "failed"]
     log: Path
     seconds: float = 0.0
     reason: str = ""
@@ -70,19 +69,19 @@ class Sweep:
         return [self.outcomes[job.name] for job in self.jobs]
 
     def _start(self, job: Job) -> None:
-        if complete(job):
+        if is_complete(job):
             self.outcomes[job.name] = Outcome(job, "there", self._log(job))
         else:
             self.running[job.name] = job, self.engine.start(job, self._log(job)), time.monotonic()
 
     def _look(self, job: Job, attempt: Attempt, began: float) -> None:
         seen = attempt.look()
-        if isinstance(seen, Progress):
+        if isinstance(seen, RunProgress):
             self.screen.show(job.name, seen.steps, job.steps, seen.note)
             return
         del self.running[job.name]
         self.screen.drop(job.name)
-        if seen.how == "success" and complete(job):
+        if seen.how == "success" and is_complete(job):
             self.outcomes[job.name] = Outcome(job, "done", self._log(job), time.monotonic() - began)
         elif seen.how == "busy":
             self.screen.show(job.name, 0, job.steps, "another process is working on it")
@@ -94,7 +93,7 @@ class Sweep:
         """Tries a run once more, unless another attempt would fail in the same way."""
         self.failures[job.name] += 1
         again = end.how not in ("mistake", "defect") and self.failures[job.name] < ATTEMPTS
-        if again or complete(job):  # another process has finished it in the meantime
+        if again or is_complete(job):  # another process has finished it in the meantime
             self.waiting.appendleft(job)
         else:
             reason = end.reason or "the process ended, but the run folder is not complete"
@@ -102,7 +101,7 @@ class Sweep:
 
     def _look_elsewhere(self) -> None:
         """Takes back runs that another process has completed, or has worked on for long enough."""
-        back = [job for job, until in self.elsewhere if complete(job) or until <= time.monotonic()]
+        back = [job for job, until in self.elsewhere if is_complete(job) or until <= time.monotonic()]
         self.elsewhere = [(job, until) for job, until in self.elsewhere if job not in back]
         for job in back:
             self.screen.drop(job.name)
@@ -112,7 +111,7 @@ class Sweep:
         return self.logs / f"{job.name}.log"
 
 
-def complete(job: Job) -> bool:
+def is_complete(job: Job) -> bool:
     """Whether a run folder holds everything that its command produces."""
     if not (job.path / "config.json").exists():
         return False
@@ -123,10 +122,10 @@ def complete(job: Job) -> bool:
         return False
     certified = len(certificates) == tasks * (tasks + 1) // 2
     options = job.spec.options
-    return folder.is_complete and certified and (not options.evaluate or evaluated(matrix, options.full_matrix))
+    return folder.is_complete and certified and (not options.evaluate or fully_evaluated(matrix, options.full_matrix))
 
 
-def evaluated(matrix: Matrix | None, full: bool) -> bool:
+def fully_evaluated(matrix: Matrix | None, full: bool) -> bool:
     """Whether every task was evaluated after each stage from its own on, or, if `full`, after every stage."""
     rows = matrix.returns if matrix else [[None]]
     return all(cell is not None for stage, row in enumerate(rows) for cell in (row if full else row[: stage + 1]))

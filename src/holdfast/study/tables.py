@@ -1,36 +1,33 @@
 """The tables there are, as data: what runs amount to, and what the publication has in the same places."""
 
-import json
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, product
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any
 
-from holdfast.data.files import read_json
 from holdfast.errors import Mistake
-from holdfast.study.groups import EXPERT, OLDER, Group, Result, Skip, group, read, refuse
-from holdfast.study.groups_labels import rank
+from holdfast.study.best_targets import BEST, best_sweep
+from holdfast.study.expert_record import EXPERT, ExpertRecord, read_expert
+from holdfast.study.group_labels import rank
+from holdfast.study.groups import OLDER, Group, RunResult, Skip, group_runs, read_runs, refuse
 from holdfast.study.published import (
     SWEEP,
-    Row,
+    PublishedRow,
     all_rows,
     auxiliary_rows,
     main_rows,
-    matching,
+    matching_row,
+    published_tables,
     single_rows,
-    tables,
     threshold_rows,
 )
-from holdfast.study.shapes import fits
-from holdfast.study.sweep_targets import BEST, best_sweep
-from holdfast.study.tables_lines import (
+from holdfast.study.table_lines import (
     MADE,
     SEEDS,
     TASK,
-    Entry,
-    Line,
+    TableEntry,
+    TableLine,
     data_lines,
     differing,
     expert_line,
@@ -45,22 +42,17 @@ METHOD = (
     "are exactly 0 where they say 0. episodes: how many distinct ones a mean is of in each run, at least."
 )
 NUMBERED = "A published run stands beside the seed of its number; its random numbers are others."
-PLAYED = {  # what an expert's record has
-    "protocol": {"episodes": int, "first_seed": int},
-    "returns": {str: [float]},
-    "successes": {str: [bool]},
-}
 SUMMARY = ("NormAvg", "AvgGap", "IQM", "behind the expert", "AvgF", "copies", "MB", "episodes", *MADE)
 DETAILS = (TASK, "target", "the data", "return", SWEEP, "when learned", "F")
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Lines under columns, and what must be known to read them."""
 
     title: str
     columns: tuple[str, ...]  # the first is of labels
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
     notes: tuple[str, ...]
 
     @property
@@ -76,23 +68,26 @@ class Records:
     """The runs of a suite, and what the expert earned from the same starts."""
 
     suite: str
-    results: Sequence[Result]
-    expert: Mapping[str, Any] | None
+    results: Sequence[RunResult]
+    expert: ExpertRecord | None
 
     @property
     def tasks(self) -> list[str]:
         """In the publication's order, or in that of the runs."""
-        orders = [tables().get(self.suite, {}).get("order", []), *(result.plan["order"] for result in self.results)]
+        orders = [
+            published_tables().get(self.suite, {}).get("order", []),
+            *(result.plan["order"] for result in self.results),
+        ]
         return list(dict.fromkeys(task for order in orders for task in order))
 
 
 @dataclass(frozen=True)
-class Kind:
+class TableKind:
     """One of the publication's tables, or one like them."""
 
     about: str
-    rows: Callable[[str], list[Row]]  # that the publication has, by suite
-    lines: Callable[[Entry], list[Line]] = run_lines
+    rows: Callable[[str], list[PublishedRow]]  # that the publication has, by suite
+    lines: Callable[[TableEntry], list[TableLine]] = run_lines
     takes: Callable[[Group], bool] = lambda _: True
     alone: bool = False  # every run by itself
     references: bool = False  # whether the data and the expert stand above
@@ -108,41 +103,27 @@ def _single(found: Group) -> bool:
 
 
 KINDS = {
-    "main": Kind("final results, a row for each setting of a learner", main_rows, references=True),
-    "tasks": Kind("final results task by task, and what was forgotten", main_rows, task_lines),
-    "thresholds": Kind("affinity learners at each threshold", threshold_rows, takes=_affinity),
-    "single": Kind("tasks learned alone", single_rows, task_lines, _single),
-    "aux": Kind("every run by itself", auxiliary_rows, alone=True, notes=(METHOD, NUMBERED)),
+    "main": TableKind("final results, a row for each setting of a learner", main_rows, references=True),
+    "tasks": TableKind("final results task by task, and what was forgotten", main_rows, task_lines),
+    "thresholds": TableKind("affinity learners at each threshold", threshold_rows, takes=_affinity),
+    "single": TableKind("tasks learned alone", single_rows, task_lines, _single),
+    "aux": TableKind("every run by itself", auxiliary_rows, alone=True, notes=(METHOD, NUMBERED)),
 }
 
 
-def records(*roots: Path, suite: str | None = None, skip: Skip = refuse) -> Records:
+def read_records(*roots: Path, suite: str | None = None, skip: Skip = refuse) -> Records:
     """What is under these folders; `skip` is told of those that are no run of ours, or damaged."""
-    results = read(*roots, suite=suite, skip=skip)
+    results = read_runs(*roots, suite=suite, skip=skip)
     paths = sorted({result.folder.parent / EXPERT for result in results})
-    experts = {json.dumps(record): record for record in (_expert(path) for path in paths if path.exists())}
-    if len(experts) > 1:
+    experts = [read_expert(path) for path in paths if path.exists()]
+    if any(expert != experts[0] for expert in experts):
         raise Mistake(f"these runs stand beside different {EXPERT}: give runs that share one")
     found = Records(results[0].plan["suite"], results, None)
-    known = [
-        expert for expert in experts.values() if set(found.tasks) <= set(expert["returns"]) & set(expert["successes"])
-    ]
+    known = [expert for expert in experts if expert.knows(found.tasks)]
     return replace(found, expert=known[0] if known else None)
 
 
-def _expert(path: Path) -> Mapping[str, Any]:
-    record = read_json(path)
-    if not fits(record, PLAYED) or _counts(record) != {record["protocol"]["episodes"]}:
-        raise Mistake(f"{path} is not what benchmarks.panda.expert_returns writes: make it again, or delete it")
-    return record
-
-
-def _counts(expert: Mapping[str, Any]) -> set[int]:
-    """How many episodes its tasks have."""
-    return {len(episodes) for name in ("returns", "successes") for episodes in expert[name].values()}
-
-
-def make(kind: str, found: Records, paper: bool = False) -> Table:
+def make_table(kind: str, found: Records, paper: bool = False) -> ResultTable:
     """A table of these runs; with `paper`, of those alone that the publication has a row for."""
     if paper and not KINDS[kind].rows(found.suite):
         raise Mistake(f"nothing is published about {found.suite}: leave --paper out")
@@ -157,7 +138,7 @@ def make(kind: str, found: Records, paper: bool = False) -> Table:
     notes = (*KINDS[kind].notes, *_instead(found, {run for line in lines for run in line.runs}))
     if any(entry.sweep for entry in entries) and SWEEP in used:
         notes = (*notes, BEST)
-    return Table(title, ("learner", *(name for name in columns if name in used)), tuple(lines), notes)
+    return ResultTable(title, ("learner", *(name for name in columns if name in used)), tuple(lines), notes)
 
 
 def _instead(found: Records, shown: Container[str]) -> list[str]:
@@ -166,38 +147,38 @@ def _instead(found: Records, shown: Container[str]) -> list[str]:
     return [f"{result.name} is taken, not {' or '.join(result.instead)}: {OLDER}." for result in newer]
 
 
-def _references(found: Records) -> list[Line]:
+def _references(found: Records) -> list[TableLine]:
     played = next((result.matrix for result in found.results if result.matrix), None)
     expert = [expert_line(found.expert, played)] if found.expert and played else []
     return [*data_lines(found.suite, found.results), *expert]
 
 
-def _entries(kind: Kind, found: Records, paper: bool) -> list[Entry]:
+def _entries(kind: TableKind, found: Records, paper: bool) -> list[TableEntry]:
     """Ours with the published row, where there is one, and published rows that no run here is of."""
     seeds = sorted({result.plan["seed"] for result in found.results})
-    groups = [one for one in group(found.results) if kind.takes(one)]
+    groups = [one for one in group_runs(found.results) if kind.takes(one)]
     if kind.alone:
         groups, seeds = [replace(one, results=(run,)) for one in groups for run in one.results], []
     rows = kind.rows(found.suite)
     beside = rows if paper or kind.alone else [*rows, *all_rows(found.suite)]
     rivals = [(one, _row_for(one, beside)) for one in groups]
     entries = [
-        Entry(one, row if one is _nearest(row, rivals) else None, seeds, found.expert, best_sweep(one, groups))
+        TableEntry(one, row if one is _nearest(row, rivals) else None, seeds, found.expert, best_sweep(one, groups))
         for one, row in rivals
     ]
     ours = [entry for entry in entries if entry.row is not None or not paper]
     missing = [row for row in rows if row not in [entry.row for entry in ours]]
-    missed = [Entry(None, row, [row["run"]] if kind.alone else []) for row in missing]
+    missed = [TableEntry(None, row, [row["run"]] if kind.alone else []) for row in missing]
     return sorted([*ours, *missed], key=lambda entry: (rank(entry.label), entry.first))
 
 
-def _row_for(found: Group, rows: Sequence[Row]) -> Row | None:
+def _row_for(found: Group, rows: Sequence[PublishedRow]) -> PublishedRow | None:
     """The published row for a group; where rows are of single runs, that of its seed's number."""
     own = [row for row in rows if row.get("run") in (None, found.results[0].plan["seed"])]
-    return matching(own, found.learner, found.routing)
+    return matching_row(own, found.learner, found.routing)
 
 
-def _nearest(row: Row | None, rivals: Sequence[tuple[Group, Row | None]]) -> Group:
+def _nearest(row: PublishedRow | None, rivals: Sequence[tuple[Group, PublishedRow | None]]) -> Group:
     """Of the groups that a published row is for, the one that differs least, and of several the one of most runs."""
     return min((one for one, other in rivals if other == row), key=_distance)
 

@@ -48,7 +48,7 @@ class Video:
     size: tuple[int, int]  # width, height
 
 
-def film(policy: Policy, task: Task, protocol: Protocol, suite: str) -> Video:
+def film_task(policy: Policy, task: Task, protocol: Protocol, suite: str) -> Video:
     """Plays a task's first episodes and encodes what is seen."""
     if suite not in VIEWS:
         raise Mistake(f"holdfast cannot draw the suite {suite}")

@@ -3,12 +3,12 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from holdfast.study.figures.drawing import FAINT, PAPER, SOFT, WIDTH, Drawing, canvas, colour_of, lines_of, styled
-from holdfast.study.figures.run import Run
+from holdfast.study.figures.drawing import FAINT, PAPER, SOFT, WIDTH, Drawing, canvas, colour_of, styled, wrapped_name
+from holdfast.study.figures.evaluated_run import EvaluatedRun
 from holdfast.study.figures.study import Setting, Study
 
 
-def capacity(found: Study, setting: Setting, run: Run) -> Drawing:
+def capacity_figure(found: Study, setting: Setting, run: EvaluatedRun) -> Drawing:
     """Above, each copy's weights by the task that claimed them; below, the bytes that each task adds."""
     accounts = run.matrix.accounts
     owned = {task: share for account in accounts for task, share in account["tasks"].items()}
@@ -30,7 +30,7 @@ def capacity(found: Study, setting: Setting, run: Run) -> Drawing:
     return Drawing(f"capacity-{setting.key}", setting.label, alt, figure, columns, rows)
 
 
-def _copies(axes: Axes, found: Study, run: Run) -> None:
+def _copies(axes: Axes, found: Study, run: EvaluatedRun) -> None:
     accounts = run.matrix.accounts
     for place, account in enumerate(accounts):
         axes.barh(place, 100, height=0.6, color=FAINT, lw=0)
@@ -56,7 +56,7 @@ def _bytes(axes: Axes, found: Study, costs: dict[str, int]) -> None:
         axes.text(cost / 1e3 + largest / 6e4, place, f"{cost / 1e3:,.0f} kB", va="center", color=SOFT)
     axes.set_xlim(0, 1.25 * largest / 1e3)
     axes.set_ylim(len(costs) - 0.5, -0.5)
-    axes.set_yticks(np.arange(len(costs)), [lines_of(task, 12) for task in costs])
+    axes.set_yticks(np.arange(len(costs)), [wrapped_name(task, 12) for task in costs])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("what the task adds on disk, in kB")

@@ -14,18 +14,18 @@ from holdfast.study.figures.drawing import (
     canvas,
     colour_of,
     decades,
-    lines_of,
     marker_of,
-    shown,
     styled,
+    typeset,
+    wrapped_name,
 )
-from holdfast.study.figures.run import Curve, Run
+from holdfast.study.figures.evaluated_run import Curve, EvaluatedRun
 from holdfast.study.figures.study import Setting, Study
 
 Points = list[tuple[int, float]]  # stages, and the value there
 
 
-def learning(found: Study, setting: Setting) -> Drawing:
+def learning_figure(found: Study, setting: Setting) -> Drawing:
     """One line a task, from the stage that learned it to the last; the background is the task being trained."""
     tasks = setting.tasks
     lines = {task: _points(found, task, [row[at] for row in setting.mean], at) for at, task in enumerate(tasks)}
@@ -42,9 +42,11 @@ def learning(found: Study, setting: Setting) -> Drawing:
         low = min([0.0, *(value for points in lines.values() for _, value in points)])
         axes.set_ylim(low, max(1.08, *(value + 0.05 for points in lines.values() for _, value in points), 0))
         axes.set_ylabel(f"1 = {found.reference_name}")
-    rows = [[task, *(shown(dict(points).get(stage)) for stage in range(len(tasks)))] for task, points in lines.items()]
+    rows = [
+        [task, *(typeset(dict(points).get(stage)) for stage in range(len(tasks)))] for task, points in lines.items()
+    ]
     alt = f"Normalised return of {setting.label} on every task after each stage. " + "; ".join(
-        f"{task} ends at {shown(points[-1][1])}" for task, points in lines.items() if points
+        f"{task} ends at {typeset(points[-1][1])}" for task, points in lines.items() if points
     )
     return Drawing(
         f"curves-{setting.key}", setting.label, alt, figure, ["task", *(f"after {task}" for task in tasks)], rows
@@ -74,12 +76,12 @@ def _background(axes: Axes, found: Study, tasks: Sequence[str]) -> None:
     for stage, task in enumerate(tasks):
         axes.axvspan(stage, stage + 1, color=colour_of(found.tasks, task), alpha=0.13, lw=0)
     axes.set_xlim(0, len(tasks))
-    axes.set_xticks(np.arange(len(tasks)) + 0.5, [lines_of(task) for task in tasks])
+    axes.set_xticks(np.arange(len(tasks)) + 0.5, [wrapped_name(task) for task in tasks])
     axes.tick_params(axis="x", length=0)
     axes.set_xlabel("task being trained")
 
 
-def loss(found: Study, setting: Setting, run: Run) -> Drawing:
+def loss_figure(found: Study, setting: Setting, run: EvaluatedRun) -> Drawing:
     """The loss of each task's own training, from its first step to its last."""
     curves = {task: run.losses[task] for task in setting.tasks if run.losses.get(task)}
     with styled():

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 
 from holdfast.data.files import write_bytes
 from holdfast.data.printable import printable
-from holdfast.study.tables_formats import number
+from holdfast.study.table_formats import format_number
 
 POINT = 1 / 72  # inches
 WIDTH = 280  # points of a figure that a phone shows at full size
@@ -120,12 +120,12 @@ def marker_of(tasks: Sequence[str], task: str) -> str:
     return MARKERS[tasks.index(task) % len(MARKERS)]
 
 
-def shown(value: float | None) -> str:
+def typeset(value: float | None) -> str:
     """A number as print has it; nothing where there is none."""
-    return "" if value is None else number(value).replace("-", "\N{MINUS SIGN}")
+    return "" if value is None else format_number(value).replace("-", "\N{MINUS SIGN}")
 
 
-def lines_of(name: str, width: int = 10) -> str:
+def wrapped_name(name: str, width: int = 10) -> str:
     """A name broken between its words, the beginning of it where it is long."""
     lines = [""]
     for word in WORD.findall(printable(name)):

@@ -16,16 +16,16 @@ from holdfast.study.figures.drawing import (
     Drawing,
     canvas,
     decades,
-    shown,
     styled,
+    typeset,
 )
-from holdfast.study.figures.numbers import number
+from holdfast.study.figures.point_numbers import number_points
 from holdfast.study.figures.study import Setting, Study
 from holdfast.study.summary import Estimate
 
 
 @dataclass(frozen=True)
-class Place:
+class FrontPoint:
     """A setting among the others; `worth` is more where it is better."""
 
     setting: Setting
@@ -34,7 +34,7 @@ class Place:
     size: float  # bytes
     forgotten: float
 
-    def beaten_by(self, other: "Place") -> bool:
+    def beaten_by(self, other: "FrontPoint") -> bool:
         """Whether another on the same terms is at least as good in all three, and better in one."""
         ours, theirs = self._measures, other._measures
         return (
@@ -48,12 +48,12 @@ class Place:
         return -self.worth.value, self.size, self.forgotten
 
 
-def places(found: Study) -> list[Place]:
+def front_points(found: Study) -> list[FrontPoint]:
     """The settings in their order, by NormAvg, or where a target has no share by the distance to it."""
     rows = [(setting, setting.summary) for setting in found.settings]
     normed = all(summary.normalised for _, summary in rows)
     return [
-        Place(
+        FrontPoint(
             setting,
             at + 1,
             summary.normalised if normed and summary.normalised else _turned(summary.gap),
@@ -68,16 +68,16 @@ def _turned(gap: Estimate) -> Estimate:
     return Estimate(-gap.value, gap.interval and (-gap.interval[1], -gap.interval[0]))
 
 
-def best(all_places: list[Place]) -> list[Place]:
+def unbeaten(all_places: list[FrontPoint]) -> list[FrontPoint]:
     """Those that no other beats in return, bytes and forgetting together, cheapest first."""
     kept = [place for place in all_places if not any(place.beaten_by(other) for other in all_places)]
     return sorted(kept, key=lambda place: place.size)
 
 
-def front(found: Study) -> Drawing:
+def front_figure(found: Study) -> Drawing:
     """Bytes to the right, return upwards, forgetting as colour; those that nothing beats have a ring."""
-    points = places(found)
-    ringed = best(points)
+    points = front_points(found)
+    ringed = unbeaten(points)
     normed = all(setting.summary.normalised for setting in found.settings)
     with styled():
         figure = canvas(1.1 * WIDTH, 230)
@@ -93,17 +93,18 @@ def front(found: Study) -> Drawing:
         bar.set_label("forgotten (AvgF)")
         bar.outline.set_visible(False)
         figure.draw_without_rendering()  # so that places are known
-        number(axes, [(point.size / 1e6, point.worth.value) for point in points])
+        number_points(axes, [(point.size / 1e6, point.worth.value) for point in points])
     alt = "Return, bytes and forgetting of every setting. Nothing beats: " + "; ".join(
-        f"{point.setting.label} ({shown(point.size / 1e6)} MB, forgets {shown(point.forgotten)})" for point in ringed
+        f"{point.setting.label} ({typeset(point.size / 1e6)} MB, forgets {typeset(point.forgotten)})"
+        for point in ringed
     )
     rows = [
         [
             str(point.number),
             point.setting.label,
-            shown(abs(point.worth.value)),
-            shown(point.size / 1e6),
-            shown(point.forgotten),
+            typeset(abs(point.worth.value)),
+            typeset(point.size / 1e6),
+            typeset(point.forgotten),
             "yes" if point in ringed else "",
         ]
         for point in points
@@ -112,7 +113,7 @@ def front(found: Study) -> Drawing:
     return Drawing("trade-off", "Return, bytes and forgetting", alt, figure, columns, rows)
 
 
-def _draw(axes: Axes, points: list[Place], ringed: list[Place]) -> None:
+def _draw(axes: Axes, points: list[FrontPoint], ringed: list[FrontPoint]) -> None:
     most = max(point.forgotten for point in points) or 1.0
     axes.grid(color=FAINT, lw=0.5)
     axes.set_axisbelow(True)

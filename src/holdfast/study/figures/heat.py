@@ -6,20 +6,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from holdfast.study.figures.drawing import KEPT, PAPER, WIDTH, Drawing, bare, canvas, lines_of, shown, styled
-from holdfast.study.figures.run import Run
+from holdfast.study.figures.drawing import KEPT, PAPER, WIDTH, Drawing, bare, canvas, styled, typeset, wrapped_name
+from holdfast.study.figures.evaluated_run import EvaluatedRun
 from holdfast.study.figures.study import Setting, Study
 
 DARK, LIGHT = "#0d1117", "#ffffff"  # text on the colours of the scale
 LEGIBLE = 8  # rows up to which a cell has room for its number
 
 
-def performance(found: Study, setting: Setting) -> Drawing:
+def matrix_figure(found: Study, setting: Setting) -> Drawing:
     """P[i][j]: the mean return on task j after learning task i."""
     tasks, size = setting.tasks, len(setting.tasks)
     shares = [[found.share(task, value) for task, value in zip(tasks, row, strict=True)] for row in setting.mean]
     words = [
-        [f"{shown(value)}{' =' if setting.carried(i, j) else ''}" for j, value in enumerate(row)]
+        [f"{typeset(value)}{' =' if setting.carried(i, j) else ''}" for j, value in enumerate(row)]
         for i, row in enumerate(setting.mean)
     ]
     with styled():
@@ -33,7 +33,7 @@ def performance(found: Study, setting: Setting) -> Drawing:
     return Drawing(f"matrix-{setting.key}", setting.label, alt, figure, ["after learning", *tasks], rows)
 
 
-def overlap(setting: Setting, run: Run) -> Drawing:
+def overlap_figure(setting: Setting, run: EvaluatedRun) -> Drawing:
     """Which share of a task's weights another task uses as well."""
     tasks = setting.tasks
     shares = [[run.overlap.get((own, other)) for other in tasks] for own in tasks]
@@ -72,7 +72,7 @@ def _square(
             if word and not small:
                 colour = {} if np.isnan(share) else {"color": LIGHT if share > 0.6 else DARK}
                 axes.text(column + 0.5, row + 0.5, word, ha="center", va="center", **colour)  # type: ignore[arg-type]
-    names = [lines_of(task) for task in tasks]
+    names = [wrapped_name(task) for task in tasks]
     axes.set_xticks(np.arange(size) + 0.5, names, rotation=90 if small else 0)
     axes.set_yticks(np.arange(size) + 0.5, names)
     axes.xaxis.tick_top()

@@ -12,8 +12,8 @@ import numpy as np
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
-from holdfast.study.figures.run import Run, read_run
-from holdfast.study.groups import Group, Skip, group, read, refuse
+from holdfast.study.figures.evaluated_run import EvaluatedRun, read_run
+from holdfast.study.groups import Group, Skip, group_runs, read_runs, refuse
 from holdfast.study.summary import Summary, summarise
 
 LONGEST = 80  # letters of a setting's key, which stands in the names of files
@@ -41,7 +41,7 @@ class Setting:
     key: str  # in names of files and anchors, no other setting's
     learner: str
     label: str
-    runs: tuple[Run, ...]  # by seed, at least one
+    runs: tuple[EvaluatedRun, ...]  # by seed, at least one
     settings: Mapping[str, Any]  # flat, by dotted names
 
     def agrees(self, other: "Setting") -> bool:
@@ -129,9 +129,9 @@ class Study:
         return value / reference if reference > 0 else reference / value
 
 
-def study(roots: Sequence[Path], skip: Skip = refuse) -> Study:
+def read_study(roots: Sequence[Path], skip: Skip = refuse) -> Study:
     """All runs in and under these folders; `skip` is told of those that are no run of ours, or damaged."""
-    results, runs = read(*roots, several="a page is about one suite", skip=skip), {}
+    results, runs = read_runs(*roots, several="a page is about one suite", skip=skip), {}
     for result in results:
         if result.matrix:
             try:
@@ -143,7 +143,7 @@ def study(roots: Sequence[Path], skip: Skip = refuse) -> Study:
         raise Mistake(f"none of these runs has results to its end: {RunFolder(unfinished[0].folder).how_to_go_on()}")
     if not runs:
         raise Mistake("none of these runs can be shown")
-    groups = group([result for result in results if result.name in runs])
+    groups = group_runs([result for result in results if result.name in runs])
     keys = _keys([found.label for found in groups])
     settings = tuple(_setting(key, found, runs) for key, found in zip(keys, groups, strict=True))
     names = tuple(result.folder.resolve().name for result in unfinished)
@@ -156,6 +156,6 @@ def _keys(labels: Sequence[str]) -> list[str]:
     return [f"{key}-{at + 1}" if plain.count(key) > 1 or not key else key for at, key in enumerate(plain)]
 
 
-def _setting(key: str, found: Group, runs: Mapping[str, Run]) -> Setting:
+def _setting(key: str, found: Group, runs: Mapping[str, EvaluatedRun]) -> Setting:
     own = tuple(runs[result.name] for result in found.results)
     return Setting(key, found.learner, found.label, own, found.settings)

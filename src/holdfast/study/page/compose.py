@@ -10,19 +10,34 @@ from pathlib import Path
 from holdfast.data.files import write_bytes
 from holdfast.errors import Mistake
 from holdfast.runs.progress import Screen
-from holdfast.study.figures.study import Study, study
+from holdfast.study.figures.study import Study, read_study
 from holdfast.study.groups import Skip, refuse
 from holdfast.study.overwriting import check_no_record
-from holdfast.study.page import inside, making, results
 from holdfast.study.page.markup import Html, element, joined
+from holdfast.study.page.network_sections import (
+    capacity_section,
+    certificate_section,
+    routing_section,
+    shared_weights_section,
+)
+from holdfast.study.page.provenance_section import provenance_section
+from holdfast.study.page.result_sections import (
+    curves_section,
+    final_section,
+    loss_section,
+    matrix_section,
+    summary_section,
+    trade_off_section,
+)
 from holdfast.study.page.section import Section
-from holdfast.study.page.words import counted
+from holdfast.study.page.story import counted
+from holdfast.study.page.video_section import film_runs, video_section
 
 LIMIT = 8_000_000  # bytes of a page that still opens at once, and can be sent
 ROOM = 7_500_000  # of these, for all but what closes the page
-TOLD = (
-    *(results.summary, results.final, results.trade, results.stages, results.curves, results.losses),
-    *(inside.routes, inside.masks, inside.costs, inside.certificates),
+SECTIONS = (
+    *(summary_section, final_section, trade_off_section, matrix_section, curves_section, loss_section),
+    *(routing_section, shared_weights_section, capacity_section, certificate_section),
 )
 
 
@@ -47,15 +62,15 @@ def report(
     for path in (out, figures):
         if path:
             check_no_record(path)
-    found = study(runs, skip)
-    sections = [make(found) for make in TOLD if len(found.settings) > 1 or make is not results.trade]
+    found = read_study(runs, skip)
+    sections = [make(found) for make in SECTIONS if len(found.settings) > 1 or make is not trade_off_section]
     bodies = [section.html() for section in sections]
     if videos:
         room = ROOM - sum(len(body.encode()) for body in bodies)
         with Screen() as screen:
-            sections.append(making.cinema(making.reels(found, screen), room))
+            sections.append(video_section(film_runs(found, screen), room))
         bodies.append(sections[-1].html())
-    sections.append(making.origins(found))
+    sections.append(provenance_section(found))
     content = page(found, sections, [*bodies, sections[-1].html()]).encode()
     if len(content) > LIMIT:
         raise Mistake(f"the page would be {len(content) / 1e6:.1f} MB, over {LIMIT / 1e6:.0f}: give fewer runs")

@@ -1,22 +1,22 @@
 """The sections about what was reached: in words, as a table, and after every stage."""
 
-from holdfast.study.figures.curves import learning, loss
-from holdfast.study.figures.drawing import shown
-from holdfast.study.figures.front import front
-from holdfast.study.figures.heat import performance
+from holdfast.study.figures.curves import learning_figure, loss_figure
+from holdfast.study.figures.drawing import typeset
+from holdfast.study.figures.front import front_figure
+from holdfast.study.figures.heat import matrix_figure
 from holdfast.study.figures.study import Setting, Study
 from holdfast.study.page.markup import Child, Html, element, joined, paragraph, table
 from holdfast.study.page.section import Section
-from holdfast.study.page.words import counted, story
+from holdfast.study.page.story import counted, story
 from holdfast.study.summary import Estimate, fewest_to_most
 
 
-def summary(found: Study) -> Section:
+def summary_section(found: Study) -> Section:
     """What the runs amount to."""
     return Section("summary", "In short", joined(*(paragraph(sentence) for sentence in story(found))))
 
 
-def final(found: Study) -> Section:
+def final_section(found: Study) -> Section:
     """One row a setting, after the last task."""
     normed = any(setting.summary.normalised for setting in found.settings)
     columns = [
@@ -42,9 +42,9 @@ def _cells(number: int, setting: Setting, tasks: list[str], normed: bool) -> lis
         *(_task(setting, task) for task in tasks),
         *([_estimate(summary.normalised) if summary.normalised else ""] if normed else []),
         _estimate(summary.gap),
-        shown(summary.forgotten),
+        typeset(summary.forgotten),
         fewest_to_most(summary.copies),
-        shown(summary.bytes / 1e6),
+        typeset(summary.bytes / 1e6),
         fewest_to_most(summary.distinct.values()),
     ]
 
@@ -60,11 +60,11 @@ def _task(setting: Setting, task: str) -> Child:
 
 def _estimate(found: Estimate) -> Html:
     """A number, and below it where it lies with 95 % confidence."""
-    between = " to ".join(shown(end) for end in found.interval or ())
-    return joined(shown(found.value), element("small", between) if between else None)
+    between = " to ".join(typeset(end) for end in found.interval or ())
+    return joined(typeset(found.value), element("small", between) if between else None)
 
 
-def trade(found: Study) -> Section:
+def trade_off_section(found: Study) -> Section:
     """Return, bytes and forgetting of several settings against each other."""
     said = (
         "Return, bytes and forgetting: upwards is better, to the left is smaller, blue forgets nothing. Rings mark the "
@@ -72,21 +72,21 @@ def trade(found: Study) -> Section:
         "intervals."
     )
     names = element("ol", *(element("li", setting.label) for setting in found.settings))
-    return Section("trade", "Trade-off", paragraph(said), [front(found)], names)
+    return Section("trade", "Trade-off", paragraph(said), [front_figure(found)], names)
 
 
-def stages(found: Study) -> Section:
+def matrix_section(found: Study) -> Section:
     """The performance matrix of every setting."""
     said = (
         "Each row is what the learner earns on every task so far after learning one more. Deeper blue is nearer to "
         f"{found.reference_name}; the number is the mean return. “=” marks results carried over from an earlier "
         "stage: all that acts in the task was equal to the bit, and so were the episodes."
     )
-    drawings = [performance(found, setting) for setting in found.settings]
+    drawings = [matrix_figure(found, setting) for setting in found.settings]
     return Section("matrix", "After every task", paragraph(said), drawings)
 
 
-def curves(found: Study) -> Section:
+def curves_section(found: Study) -> Section:
     """The same over time, as in the publication's appendix, and the losses in between."""
     said = (
         f"The background is the task being trained, a line is a task in the colour of its own background. 1 is "
@@ -95,15 +95,15 @@ def curves(found: Study) -> Section:
     )
     several = any(len(setting.runs) > 1 for setting in found.settings)
     seeds = "; thin lines are single seeds." if several else "."
-    drawings = [learning(found, setting) for setting in found.settings]
+    drawings = [learning_figure(found, setting) for setting in found.settings]
     return Section("curves", "Learning curves", paragraph(said + seeds), drawings)
 
 
-def losses(found: Study) -> Section:
+def loss_section(found: Study) -> Section:
     """The loss within each stage, of every setting's first run."""
     known = [setting for setting in found.settings if setting.runs[0].losses]
     lacking = len(found.settings) - len(known)
     said = "How the training loss fell within each task, in the first run of each setting."
     if lacking:
         said += f" {counted(lacking, 'setting')} kept no losses."
-    return Section("loss", "Loss", paragraph(said), [loss(found, one, one.runs[0]) for one in known])
+    return Section("loss", "Loss", paragraph(said), [loss_figure(found, one, one.runs[0]) for one in known])

@@ -1,17 +1,17 @@
 """The sections about what is inside: where tasks went and why, weights they share, what they cost, what is proven."""
 
 from holdfast.evaluation.certificates import verdict
-from holdfast.study.figures.capacity import capacity
-from holdfast.study.figures.heat import overlap
-from holdfast.study.figures.routes import Route, routing, why
-from holdfast.study.figures.run import Run
+from holdfast.study.figures.capacity import capacity_figure
+from holdfast.study.figures.evaluated_run import EvaluatedRun
+from holdfast.study.figures.heat import overlap_figure
+from holdfast.study.figures.routing import RouteRecord, route_reason, routing_figure
 from holdfast.study.figures.study import Setting, Study
 from holdfast.study.page.markup import Html, element, joined, listed, more, paragraph, table
 from holdfast.study.page.section import Section
-from holdfast.study.page.words import those
+from holdfast.study.page.story import listed_settings
 
 
-def routes(found: Study) -> Section:
+def routing_section(found: Study) -> Section:
     """Which copy every task went to, and why."""
     decided = [setting for setting in found.settings if setting.runs[0].routes]
     others = [setting.label for setting in found.settings if setting not in decided]
@@ -24,7 +24,7 @@ def routes(found: Study) -> Section:
         "routes",
         "Routing",
         joined(paragraph(said) if decided else None, _not_so(others, "decided nothing: no masks, no copies to choose")),
-        [routing(found, setting, setting.runs[0]) for setting in decided],
+        [routing_figure(found, setting, setting.runs[0]) for setting in decided],
         element("div", *(_reasons(setting) for setting in decided if _had_a_choice(setting)), class_="grid reasons"),
     )
 
@@ -33,11 +33,11 @@ def _reasons(setting: Setting) -> Html:
     """Every decision of every run in words."""
     title = element("h3", f"Why: {setting.label}")
     first = setting.runs[0]
-    told = [title, listed([why(route) for route in first.routes])]
+    told = [title, listed([route_reason(route) for route in first.routes])]
     for run in setting.runs[1:]:
         same = [_decision(route) for route in run.routes] == [_decision(route) for route in first.routes]
         alike = "decided the same" if same else "decided otherwise"
-        reasons = listed([why(route) for route in run.routes])
+        reasons = listed([route_reason(route) for route in run.routes])
         told.append(more(f"Seed {run.seed} {alike}", setting.label, reasons))
     return element("div", *told)
 
@@ -46,11 +46,11 @@ def _had_a_choice(setting: Setting) -> bool:
     return any(route["candidates"] for run in setting.runs for route in run.routes)
 
 
-def _decision(route: Route) -> tuple[str, int, str | None]:
+def _decision(route: RouteRecord) -> tuple[str, int, str | None]:
     return route["task"], route["copy"], route["source"]
 
 
-def masks(found: Study) -> Section:
+def shared_weights_section(found: Study) -> Section:
     """Which weights tasks share."""
     sparse = [setting for setting in found.settings if setting.runs[0].matrix.accounts]
     seen = [setting for setting in sparse if setting.runs[0].overlap]
@@ -66,11 +66,11 @@ def masks(found: Study) -> Section:
             _not_so(unseen, "came without weights, so that the masks cannot be compared; what is reused stands below"),
             _not_so(others, "had no masks"),
         ),
-        [overlap(setting, setting.runs[0]) for setting in seen],
+        [overlap_figure(setting, setting.runs[0]) for setting in seen],
     )
 
 
-def costs(found: Study) -> Section:
+def capacity_section(found: Study) -> Section:
     """What of each copy is used, and what everything costs on disk."""
     sparse = [setting for setting in found.settings if setting.runs[0].matrix.accounts]
     said = (
@@ -87,11 +87,11 @@ def costs(found: Study) -> Section:
         "capacity",
         "Capacity",
         joined(table(columns, rows, "Bytes on disk"), paragraph(said) if sparse else None),
-        [capacity(found, setting, setting.runs[0]) for setting in sparse],
+        [capacity_figure(found, setting, setting.runs[0]) for setting in sparse],
     )
 
 
-def _bytes(run: Run, part: str) -> str:
+def _bytes(run: EvaluatedRun, part: str) -> str:
     """What a part takes, where that is recorded."""
     return f"{run.matrix.bytes[part]:,}" if part in run.matrix.bytes else ""
 
@@ -101,7 +101,7 @@ def _each(setting: Setting) -> str:
     return f"{matrix.bytes['total'] / len(matrix.tasks):,.0f}"
 
 
-def certificates(found: Study) -> Section:
+def certificate_section(found: Study) -> Section:
     """Whether what was learned is still what it was."""
     said = (
         "After every task a fingerprint is taken of all that acts in each task learned so far: weights under its mask, "
@@ -123,4 +123,4 @@ def _fingerprints(setting: Setting, number: int) -> list[Html]:
 
 
 def _not_so(labels: list[str], what: str) -> Html | None:
-    return paragraph(f"{those(labels)} {what}.") if labels else None
+    return paragraph(f"{listed_settings(labels)} {what}.") if labels else None

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from holdfast.study.figures.drawing import shown
-from holdfast.study.figures.front import Place, places
+from holdfast.study.figures.drawing import typeset
+from holdfast.study.figures.front import FrontPoint, front_points
 from holdfast.study.figures.study import Setting, Study, Terms
 from holdfast.study.groups import OLDER
+from holdfast.study.summary import fewest_to_most
 
 FEW = 6
 
@@ -15,14 +16,14 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def named(words: Sequence[str]) -> str:
+def listed_words(words: Sequence[str]) -> str:
     """Words in a sentence."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"
 
 
-def those(labels: Sequence[str]) -> str:
+def listed_settings(labels: Sequence[str]) -> str:
     """Settings in a sentence: by name while they are few."""
-    return named(labels) if len(labels) <= FEW else f"{len(labels)} settings"
+    return listed_words(labels) if len(labels) <= FEW else f"{len(labels)} settings"
 
 
 def story(found: Study) -> list[str]:
@@ -47,10 +48,8 @@ def what_was_done(found: Study) -> str:
 def _tasks(found: Study) -> str:
     """What was learned; not all need to have learned the same."""
     counts = [len(setting.tasks) for setting in found.settings]
-    if min(counts) == len(found.tasks):
-        return f"{counted(len(found.tasks), 'task')} of {found.suite} one after another: {named(found.tasks)}"
-    many = str(max(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    return f"{many} of {counted(len(found.tasks), 'task')} of {found.suite} one after another: {named(found.tasks)}"
+    learned = f"{counted(len(found.tasks), 'task')} of {found.suite} one after another: {listed_words(found.tasks)}"
+    return learned if min(counts) == len(found.tasks) else f"{fewest_to_most(counts)} of {learned}"
 
 
 def _unsure(found: Study) -> str:
@@ -60,8 +59,8 @@ def _unsure(found: Study) -> str:
         if setting.summary.gap.interval is None:
             groups.setdefault(_bare(setting), []).append(setting.label)
     said = [
-        f"no intervals{f' of {those(labels)}' if len(labels) < len(found.settings) else ''} are given"
-        + (f" in {named(tasks)} and over all" if tasks else "")
+        f"no intervals{f' of {listed_settings(labels)}' if len(labels) < len(found.settings) else ''} are given"
+        + (f" in {listed_words(tasks)} and over all" if tasks else "")
         for tasks, labels in sorted(groups.items())
     ]
     return f" One episode of one run says nothing about others, so {', and '.join(said)}." if said else ""
@@ -81,7 +80,7 @@ def what_was_forgotten(found: Study) -> list[str]:
     said = f"Exactly nothing was forgotten by {_all_of(found, kept)}." if kept else "Every learner forgot something."
     if lost:
         most = lost[-1]
-        said += f" Most was forgotten by {most.label}: {shown(most.summary.forgotten)} of return on average (AvgF)."
+        said += f" Most was forgotten by {most.label}: {typeset(most.summary.forgotten)} of return on average (AvgF)."
     return [said]
 
 
@@ -89,7 +88,7 @@ def _all_of(found: Study, labels: Sequence[str]) -> str:
     """Settings in a sentence: where they are many, by learner, if they are all that a learner has."""
     learners = dict.fromkeys(setting.learner for setting in found.settings if setting.label in labels)
     whole = {setting.label for setting in found.settings if setting.learner in learners} == set(labels)
-    return f"any setting of {named(list(learners))}" if len(labels) > FEW and whole else named(labels)
+    return f"any setting of {listed_words(list(learners))}" if len(labels) > FEW and whole else listed_words(labels)
 
 
 def _forgotten(setting: Setting) -> float:
@@ -100,7 +99,7 @@ def what_is_best(found: Study) -> list[str]:
     """The best in the end, and the smallest that forgets nothing, among those that were measured on the same terms."""
     if len(found.settings) == 1:
         return [f"In the end it has {cost(found.settings[0])}, and {measured(found.settings[0])}."]
-    ranked = sorted(places(found), key=lambda place: -place.worth.value)
+    ranked = sorted(front_points(found), key=lambda place: -place.worth.value)
     terms = list(dict.fromkeys(setting.terms for setting in found.settings))
     alike = [[place for place in ranked if place.setting.terms == each] for each in terms]
     return [_best(_among(found, each, terms), rivals) for each, rivals in zip(terms, alike, strict=True)]
@@ -110,19 +109,21 @@ def _among(found: Study, own: Terms, terms: Sequence[Terms]) -> str:
     """The beginning of a sentence on those of some terms: what tells these from the others."""
     said = []
     if len({each.tasks for each in terms}) > 1:
-        said.append(f"learned {named([task for task in found.tasks if task in own.tasks])}")
+        said.append(f"learned {listed_words([task for task in found.tasks if task in own.tasks])}")
     if len({each.protocol for each in terms}) > 1:
         said.append(f"were played under {own.protocol}")
     if sum((each.tasks, each.protocol) == (own.tasks, own.protocol) for each in terms) > 1:
         targets = dict(own.targets)
-        said.append(f"had the targets {named([shown(targets[task]) for task in found.tasks if task in targets])}")
-    return f"Of those that {named(said)}, the" if said else "The"
+        said.append(
+            f"had the targets {listed_words([typeset(targets[task]) for task in found.tasks if task in targets])}"
+        )
+    return f"Of those that {listed_words(said)}, the" if said else "The"
 
 
-def _best(begin: str, ranked: Sequence[Place]) -> str:
-    top, near = ranked[0].setting, [place.setting.label for place in ranked[1:] if overlap(place, ranked[0])]
+def _best(begin: str, ranked: Sequence[FrontPoint]) -> str:
+    top, near = ranked[0].setting, [place.setting.label for place in ranked[1:] if intervals_overlap(place, ranked[0])]
     said = f"{begin} best mean in the end is that of {top.label}: {measured(top)}, with {cost(top)}."
-    said += f" The intervals of {those(near)} overlap with it." if near else ""
+    said += f" The intervals of {listed_settings(near)} overlap with it." if near else ""
     kept = [place.setting for place in ranked if place.setting.summary.forgotten == 0]
     least = min(kept, key=lambda setting: setting.summary.bytes, default=top)
     if least is not top:
@@ -130,7 +131,7 @@ def _best(begin: str, ranked: Sequence[Place]) -> str:
     return said
 
 
-def overlap(one: Place, other: Place) -> bool:
+def intervals_overlap(one: FrontPoint, other: FrontPoint) -> bool:
     """Whether their 95 % intervals have a number in common, so that it is open which is better."""
     ours, theirs = one.worth.interval, other.worth.interval
     return bool(ours and theirs and ours[0] <= theirs[1] and theirs[0] <= ours[1])
@@ -140,13 +141,13 @@ def measured(setting: Setting) -> str:
     """What a setting reaches."""
     summary = setting.summary
     name, value = ("AvgGap", summary.gap) if summary.normalised is None else ("NormAvg", summary.normalised)
-    between = f" (95 %: {shown(value.interval[0])} to {shown(value.interval[1])})" if value.interval else ""
-    return f"{name} {shown(value.value)}{between}"
+    between = f" (95 %: {typeset(value.interval[0])} to {typeset(value.interval[1])})" if value.interval else ""
+    return f"{name} {typeset(value.value)}{between}"
 
 
 def cost(setting: Setting) -> str:
     """What a setting keeps."""
-    return f"{copies(setting)} and {shown(setting.summary.bytes / 1e6)} MB"
+    return f"{copies(setting)} and {typeset(setting.summary.bytes / 1e6)} MB"
 
 
 def copies(setting: Setting) -> str:
@@ -158,7 +159,7 @@ def copies(setting: Setting) -> str:
 def what_is_missing(found: Study) -> list[str]:
     """Runs that are not shown."""
     newer = [run for setting in found.settings for run in setting.runs if run.instead]
-    said = [f"{run.name} is shown, not {named(run.instead)}: {OLDER}." for run in newer]
+    said = [f"{run.name} is shown, not {listed_words(run.instead)}: {OLDER}." for run in newer]
     if not found.unfinished:
         return said
-    return [*said, f"Not shown, since not evaluated to its end: {named(found.unfinished)}."]
+    return [*said, f"Not shown, since not evaluated to its end: {listed_words(found.unfinished)}."]

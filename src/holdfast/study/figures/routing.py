@@ -18,17 +18,17 @@ from holdfast.study.figures.drawing import (
     canvas,
     colour_of,
     decades,
-    lines_of,
     marker_of,
     styled,
+    wrapped_name,
 )
-from holdfast.study.figures.run import Run
+from holdfast.study.figures.evaluated_run import EvaluatedRun
 from holdfast.study.figures.study import Setting, Study
 
-Route = Mapping[str, Any]  # as routes.json has it
+RouteRecord = Mapping[str, Any]  # as routes.json has it
 
 
-def routing(found: Study, setting: Setting, run: Run) -> Drawing:
+def routing_figure(found: Study, setting: Setting, run: EvaluatedRun) -> Drawing:
     """Copies as lanes, tasks in the order they arrived, an arrow from the task that one started from."""
     routes = run.routes
     decided = [route for route in routes if route["candidates"]]
@@ -40,13 +40,13 @@ def routing(found: Study, setting: Setting, run: Run) -> Drawing:
         _lanes(panels[0], found, routes, lanes)
         if decided:
             _distances(panels[1], found, decided)
-    alt = f"Routing of {setting.label}, seed {run.seed}. {' '.join(why(route) for route in routes)}"
+    alt = f"Routing of {setting.label}, seed {run.seed}. {' '.join(route_reason(route) for route in routes)}"
     columns = ["task", "copy", "starts from", "distances", "threshold", "because"]
     rows = [_row(route) for route in routes]
     return Drawing(f"routes-{setting.key}", setting.label, alt, figure, columns, rows)
 
 
-def why(route: Route) -> str:
+def route_reason(route: RouteRecord) -> str:
     """A decision and its reason, as a sentence."""
     task, copy = route["task"], route["copy"]
     if not route["candidates"]:
@@ -71,14 +71,14 @@ def _distance(candidate: Mapping[str, Any]) -> float:
     return inf if candidate["distance"] is None else candidate["distance"]
 
 
-def _row(route: Route) -> list[str]:
+def _row(route: RouteRecord) -> list[str]:
     distances = ", ".join(f"{candidate['task']} {far(_distance(candidate))}" for candidate in route["candidates"])
     threshold = "" if route["threshold"] is None else far(route["threshold"])
     copy = f"{route['copy']}{' (new)' if route['opened'] else ''}"
     return [route["task"], copy, route["source"] or "", distances, threshold, route["reason"]]
 
 
-def _lanes(axes: Axes, found: Study, routes: Sequence[Route], lanes: int) -> None:
+def _lanes(axes: Axes, found: Study, routes: Sequence[RouteRecord], lanes: int) -> None:
     places = {route["task"]: (at, route["copy"]) for at, route in enumerate(routes)}
     for lane in range(lanes):
         first = min(at for at, copy in places.values() if copy == lane)
@@ -94,12 +94,12 @@ def _lanes(axes: Axes, found: Study, routes: Sequence[Route], lanes: int) -> Non
         axes.plot(*here, marker=marker, ms=9, color=colour, mec=PAPER, mew=1.2, zorder=3)
     axes.set_xlim(-0.4, len(routes) - 0.6)
     axes.set_ylim(lanes - 0.5, -0.9)
-    axes.set_xticks(range(len(routes)), [lines_of(route["task"]) for route in routes])
+    axes.set_xticks(range(len(routes)), [wrapped_name(route["task"]) for route in routes])
     axes.set_yticks(range(lanes), [f"copy {lane}" for lane in range(lanes)])
     bare(axes)
 
 
-def _distances(axes: Axes, found: Study, routes: Sequence[Route]) -> None:
+def _distances(axes: Axes, found: Study, routes: Sequence[RouteRecord]) -> None:
     """For each decision, how far every candidate was; the bar is what would have been near enough."""
     measured = [[candidate for candidate in route["candidates"] if isfinite(_distance(candidate))] for route in routes]
     far_away = [candidate["distance"] for candidates in measured for candidate in candidates]
@@ -118,7 +118,7 @@ def _distances(axes: Axes, found: Study, routes: Sequence[Route]) -> None:
             inside = colour if candidate["distance"] == nearest else PAPER
             axes.plot(candidate["distance"], place, marker, ms=6, mec=colour, mfc=inside, mew=1.2, ls="", zorder=3)
     axes.set_ylim(len(routes) - 0.5, -0.5)
-    axes.set_yticks(np.arange(len(routes)), [lines_of(route["task"], 12) for route in routes])
+    axes.set_yticks(np.arange(len(routes)), [wrapped_name(route["task"], 12) for route in routes])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("distance to learned tasks; bar: near enough")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from holdfast.data.printable import printable
 from holdfast.study.summary import Estimate
-from holdfast.study.tables import Table
-from holdfast.study.tables_lines import TASK, Line, Value
+from holdfast.study.table_lines import TASK, TableLine, Value
+from holdfast.study.tables import ResultTable
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ LATEX = Style(
 )
 
 
-def markdown(table: Table) -> str:
+def markdown(table: ResultTable) -> str:
     """Rows, and under them what must be known to read them and which runs each is made of."""
     rule = ["---", *("--:" for _ in table.columns[1:])]
     head = [MARKDOWN.text(column) for column in table.columns]
@@ -55,7 +55,7 @@ def markdown(table: Table) -> str:
     return "\n".join([*lines, "", *(f"- {MARKDOWN.text(note)}" for note in notes_of(table))])
 
 
-def latex(table: Table) -> str:
+def latex(table: ResultTable) -> str:
     """A table environment; a document must load booktabs and graphicx for it."""
     rows = [" & ".join(row.cells) + r" \\" for row in rows_of(table, LATEX)]
     head = " & ".join(LATEX.text(column) for column in table.columns) + r" \\"
@@ -77,42 +77,42 @@ def latex(table: Table) -> str:
 
 
 @dataclass(frozen=True)
-class Row:
+class TextRow:
     """A row as text, a cell for each column."""
 
     cells: list[str]
     published: bool = False
 
 
-def rows_of(table: Table, style: Style) -> Iterator[Row]:
+def rows_of(table: ResultTable, style: Style) -> Iterator[TextRow]:
     """Ours, and under the last of those that it is for, the published row."""
     for line, following in zip(table.lines, [*table.lines[1:], None], strict=True):
-        yield Row([style.text(line.label), *(_cell(line, column, style) for column in table.columns[1:])])
+        yield TextRow([style.text(line.label), *(_cell(line, column, style) for column in table.columns[1:])])
         if line.published and not (following and _beside(line) == _beside(following)):
             mark = f" ({table.marks[line.differs]})" if line.differs else ""
             numbers = (_published(line, column, style) for column in table.columns[1:])
-            yield Row([style.published.format(style.text(line.source)) + mark, *numbers], published=True)
+            yield TextRow([style.published.format(style.text(line.source)) + mark, *numbers], published=True)
 
 
-def _beside(line: Line) -> tuple[object, ...]:
+def _beside(line: TableLine) -> tuple[object, ...]:
     return line.published, line.source, line.differs
 
 
-def _cell(line: Line, column: str, style: Style) -> str:
+def _cell(line: TableLine, column: str, style: Style) -> str:
     if column not in line.values:
         return style.dash if line.missing else ""
-    shown = style.text(text(line.values[column]))
-    return style.two.format(shown, style.text(share(line.rates[column]))) if column in line.rates else shown
+    shown = style.text(format_value(line.values[column]))
+    return style.two.format(shown, style.text(format_share(line.rates[column]))) if column in line.rates else shown
 
 
-def _published(line: Line, column: str, style: Style) -> str:
+def _published(line: TableLine, column: str, style: Style) -> str:
     if column == TASK and column in line.values:
-        return style.text(text(line.values[column]))
+        return style.text(format_value(line.values[column]))
     value = line.published.get(column, "")
-    return number(value) if isinstance(value, float) else str(value)  # a whole number as it was printed
+    return format_number(value) if isinstance(value, float) else str(value)  # a whole number as it was printed
 
 
-def notes_of(table: Table) -> list[str]:
+def notes_of(table: ResultTable) -> list[str]:
     """How numbers were made, in what the published ones differ, and the runs of each line."""
     ways = [f"({mark}) these runs differ from the published: {'; '.join(way)}." for way, mark in table.marks.items()]
     runs: dict[str, list[str]] = {}
@@ -125,7 +125,7 @@ FORMULA = ("=", "+", "-", "@")  # how a cell begins that a spreadsheet would com
 PARTS = ("", " low", " high", " success", " success low", " success high", " published")  # of a column
 
 
-def comma_separated(table: Table) -> str:
+def comma_separated(table: ResultTable) -> str:
     """A line for each of ours, and each that is missing, with all digits; every number in a column of its own.
 
     No text of a record is a formula: where it begins as one, a quote stands before it.
@@ -162,7 +162,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _flat(line: Line) -> dict[str, object]:
+def _flat(line: TableLine) -> dict[str, object]:
     cells: dict[str, object] = {f"{name} published": value for name, value in line.published.items()}
     for suffix, values in (("", line.values), (" success", line.rates)):
         for name, value in values.items():
@@ -172,15 +172,15 @@ def _flat(line: Line) -> dict[str, object]:
     return cells
 
 
-def text(value: Value) -> str:
+def format_value(value: Value) -> str:
     """Words as they are; a number, and its interval where it has one; nothing at all needs none."""
     if isinstance(value, str):
         return value
-    ends = " [{}, {}]".format(*map(number, value.interval)) if value.interval and any(value.interval) else ""
-    return f"{number(value.value)}{ends}"
+    ends = " [{}, {}]".format(*map(format_number, value.interval)) if value.interval and any(value.interval) else ""
+    return f"{format_number(value.value)}{ends}"
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Three digits after the point, fewer where the number is large, two where it is tiny, none for zero."""
     if abs(value) < 0.0005:
         return f"{value:.2g}"  # what is not zero does not look like it
@@ -188,7 +188,7 @@ def number(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
-def share(found: Estimate) -> str:
+def format_share(found: Estimate) -> str:
     """A rate, and its interval where it has one, in per cent."""
     ends = "" if found.interval is None else " [{:.3g}, {:.3g}]".format(*(100 * end for end in found.interval))
     return f"{100 * found.value:.3g} %{ends}"

@@ -4,32 +4,34 @@ from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table
 from rich.text import Text
 
 from holdfast.data.printable import printable
-from holdfast.study.tables import Table
-from holdfast.study.tables_formats import Row, Style, notes_of, rows_of
+from holdfast.study.table_formats import Style, TextRow, notes_of, rows_of
+from holdfast.study.tables import ResultTable
 
 SCREEN = Style({}, "published: {}", "{}\n{}", "-")
 LABEL = 34  # the widest that the first column may be
 GAP = 3  # between two columns
 
 
-def print_table(table: Table, console: Console | None = None) -> None:
+def print_table(table: ResultTable, console: Console | None = None) -> None:
     """Prints a table, an interval under its number, and the notes below."""
     console = console or Console()
-    rows = [Row([row.cells[0], *map(_stacked, row.cells[1:])], row.published) for row in rows_of(table, SCREEN)]
+    rows = [TextRow([row.cells[0], *map(_stacked, row.cells[1:])], row.published) for row in rows_of(table, SCREEN)]
     widths = [_width([heading, *(row.cells[at] for row in rows)]) for at, heading in enumerate(table.columns)]
     widths[0] = min(widths[0], LABEL)
     console.print(Text(printable(table.title), style="bold"))
-    for columns in blocks(widths, console.width):
-        grid = Grid(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for columns in column_blocks(widths, console.width):
+        block_table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for at in columns:
-            grid.add_column(Text(printable(table.columns[at])), justify="right" if at else "left", overflow="fold")
+            block_table.add_column(
+                Text(printable(table.columns[at])), justify="right" if at else "left", overflow="fold"
+            )
         for row in rows:
-            grid.add_row(*(Text(row.cells[at]) for at in columns), style="dim" if row.published else "")
-        console.print(grid, "")
+            block_table.add_row(*(Text(row.cells[at]) for at in columns), style="dim" if row.published else "")
+        console.print(block_table, "")
     for note in notes_of(table):
         console.print(Text(printable(note)))
 
@@ -44,7 +46,7 @@ def _width(cells: Sequence[str]) -> int:
     return max(len(line) for cell in cells for line in cell.split("\n"))
 
 
-def blocks(widths: Sequence[int], room: int) -> Iterator[list[int]]:
+def column_blocks(widths: Sequence[int], room: int) -> Iterator[list[int]]:
     """Which columns stand side by side: the first in every block, each of the others in one."""
     block = [0]
     for at in range(1, len(widths)):

@@ -1,12 +1,11 @@
 """What a group of runs is called: its learner, and as few settings as tell it from the others."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast.learners.registry import LEARNERS
-
-Settings = Mapping[str, Any]  # flat, by dotted names
+from holdfast.tasks.suite import Settings
 
 PUBLISHED = {"routing.threshold": "tau", "routing.alpha": "alpha"}  # always said, in the publication's words
 CONDITIONS = ("protocol.name", "protocol.episodes", "data", "transitions", "order", "budget", "preset", "datasets")

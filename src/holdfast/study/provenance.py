@@ -12,7 +12,7 @@ from holdfast.versions import LIBRARIES
 
 
 @dataclass(frozen=True)
-class Made:
+class Provenance:
     """Versions, hardware and device, as far as they are recorded."""
 
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -21,7 +21,7 @@ class Made:
     folder: Path = field(default=Path(), compare=False)
 
     @classmethod
-    def of(cls, folder: RunFolder) -> "Made":
+    def of(cls, folder: RunFolder) -> "Provenance":
         """From the record of a run."""
         words = shlex.split(folder.record.get("command") or "")
         device = words[words.index("--device") + 1] if "--device" in words[:-1] else None

@@ -10,9 +10,10 @@ import numpy as np
 
 from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
-from holdfast.study.groups import Group, Result
-from holdfast.study.groups_labels import telling
-from holdfast.study.published import SWEEP, Row, differences, tables
+from holdfast.study.expert_record import ExpertRecord
+from holdfast.study.group_labels import telling
+from holdfast.study.groups import Group, RunResult
+from holdfast.study.published import SWEEP, PublishedRow, differences, published_tables
 from holdfast.study.summary import Estimate, Summary, fewest_to_most, summarise
 
 Value = str | Estimate
@@ -22,7 +23,7 @@ MEASURES = ("copies", "NormAvg", "AvgGap", "AvgF")  # that the publication has
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """One row, by column: ours, success rates under it, the publication's numbers beside it."""
 
     label: str
@@ -36,13 +37,13 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableEntry:
     """A group of runs and the published row for it; one of the two may be missing."""
 
     group: Group | None
-    row: Row | None
+    row: PublishedRow | None
     seeds: Sequence[int] = ()  # that there might be
-    expert: Mapping[str, Any] | None = None
+    expert: ExpertRecord | None = None
     sweep: Mapping[str, Estimate] = field(default_factory=dict)  # by task, the best over several target returns
 
     @property
@@ -66,13 +67,15 @@ class Entry:
         settings = self.group.settings if self.group else {}
         return {column: str(settings[name]) for column, name in MADE.items() if name in settings}
 
-    def line(self, values: Mapping[str, Value], published: Mapping[str, float], **more: Any) -> Line:
+    def line(self, values: Mapping[str, Value], published: Mapping[str, float], **more: Any) -> TableLine:
         """With what all lines of an entry share."""
         values, found = {**values, **self.made}, self.group
         differs = differing(found) if found and published else ()
         source = self.row["method"] if self.row and published else ""
         runs = tuple(result.name for result in found.results) if found else ()
-        return Line(self.label, values, more.get("rates", {}), published, source, differs, runs, self.summary is None)
+        return TableLine(
+            self.label, values, more.get("rates", {}), published, source, differs, runs, self.summary is None
+        )
 
 
 def differing(found: Group) -> tuple[str, ...]:
@@ -81,7 +84,7 @@ def differing(found: Group) -> tuple[str, ...]:
     return differences(found.results[0].plan["suite"], found.learner, found.settings, targets)
 
 
-def run_lines(entry: Entry) -> list[Line]:
+def run_lines(entry: TableEntry) -> list[TableLine]:
     """An entry in one line; the tasks are columns."""
     row = dict(entry.row or {})
     published = {SEEDS if name == "run" else name: row[name] for name in row if name not in ("method", SWEEP)}
@@ -92,7 +95,7 @@ def run_lines(entry: Entry) -> list[Line]:
     return [entry.line({**names, **summary.returns, **_measures(summary)}, published, rates=summary.success)]
 
 
-def task_lines(entry: Entry) -> list[Line]:
+def task_lines(entry: TableEntry) -> list[TableLine]:
     """An entry task by task, then all of it."""
     summary, row = entry.summary, entry.row or {}
     matrices = entry.group.matrices if entry.group else []
@@ -103,8 +106,8 @@ def task_lines(entry: Entry) -> list[Line]:
     return [*lines, entry.line({**names, **(_measures(summary) if summary else {})}, overall)]
 
 
-def _task_line(entry: Entry, summary: Summary | None, task: str) -> Line:
-    row: Row = entry.row or {}
+def _task_line(entry: TableEntry, summary: Summary | None, task: str) -> TableLine:
+    row: PublishedRow = entry.row or {}
     values: dict[str, Value] = {SEEDS: seeds_text(entry), TASK: task}
     published = {"return": row[task]} if task in row else {}
     if task in row.get(SWEEP, {}):
@@ -126,14 +129,14 @@ def _task_line(entry: Entry, summary: Summary | None, task: str) -> Line:
     return entry.line(values | numbers, published, rates=rates)
 
 
-def _sweep(entry: Entry, task: str) -> dict[str, Value]:
+def _sweep(entry: TableEntry, task: str) -> dict[str, Value]:
     """The best over several target returns, or that it is not measured, where the publication has it."""
     if task in entry.sweep:
         return {SWEEP: entry.sweep[task]}
     return {SWEEP: "not measured"} if task in (entry.row or {}).get(SWEEP, {}) else {}
 
 
-def seeds_text(entry: Entry) -> str:
+def seeds_text(entry: TableEntry) -> str:
     """Which seeds there are, and which are not."""
     results = entry.group.results if entry.group else ()
     there = [str(result.plan["seed"]) for result in results if result.matrix]
@@ -160,29 +163,31 @@ def _measures(summary: Summary) -> dict[str, Value]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def data_lines(suite: str, results: Sequence[Result]) -> list[Line]:
+def data_lines(suite: str, results: Sequence[RunResult]) -> list[TableLine]:
     """What the recorded episodes themselves earned, a line for each data that runs learned from."""
     whole = [result for result in results if result.matrix and set(result.matrix.tasks) <= set(result.data_returns)]
     known = {json.dumps([result.data_returns, result.plan["order"]], sort_keys=True): result for result in whole}
     settings = [result.settings for result in known.values()]
     lines = [_data_line(suite, result, settings) for result in known.values()]
-    return sorted(lines, key=lambda line: line.label) or [Line(DATA, {SEEDS: "missing"}, missing=True)]
+    return sorted(lines, key=lambda line: line.label) or [TableLine(DATA, {SEEDS: "missing"}, missing=True)]
 
 
-def _data_line(suite: str, result: Result, settings: Sequence[Mapping[str, Any]]) -> Line:
+def _data_line(suite: str, result: RunResult, settings: Sequence[Mapping[str, Any]]) -> TableLine:
     assert result.matrix is not None
     own = result.settings
     said = [f"{name}={own[name]}" for name in telling(own, settings, ("data", "transitions", "order", "datasets"))]
     means = {task: result.data_returns[task] for task in result.matrix.tasks}
-    published = tables().get(suite, {}).get("expert_mean", {})
-    return Line(" ".join([DATA, *said]), _reference(means, result.matrix), {}, published, DATA)
+    published = published_tables().get(suite, {}).get("expert_mean", {})
+    return TableLine(" ".join([DATA, *said]), _reference(means, result.matrix), {}, published, DATA)
 
 
-def expert_line(expert: Mapping[str, Any], matrix: Matrix) -> Line:
+def expert_line(expert: ExpertRecord, matrix: Matrix) -> TableLine:
     """What the expert that made the data earns from the starts that learners are evaluated from."""
-    means = {task: float(np.mean(expert["returns"][task])) for task in matrix.tasks}
-    rates = {task: Estimate(float(np.mean(expert["successes"][task]))) for task in matrix.tasks}
-    return Line("the expert, same starts", {**_reference(means, matrix), "behind the expert": Estimate(0.0)}, rates)
+    means = {task: float(np.mean(expert.returns[task])) for task in matrix.tasks}
+    rates = {task: Estimate(float(np.mean(expert.successes[task]))) for task in matrix.tasks}
+    return TableLine(
+        "the expert, same starts", {**_reference(means, matrix), "behind the expert": Estimate(0.0)}, rates
+    )
 
 
 def _reference(means: Mapping[str, float], matrix: Matrix) -> dict[str, Value]:

@@ -12,16 +12,15 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
-from holdfast.study.export import losses
-from holdfast.study.groups import Result
-from holdfast.study.shapes import fits
+from holdfast.study.export import is_drawable, loss_curves
+from holdfast.study.groups import RunResult
 from holdfast.subnets.copies import from_bits
 
 Curve = Sequence[tuple[int, float]]  # steps, and the loss there
 
 
 @dataclass(frozen=True)
-class Run:
+class EvaluatedRun:
     """One evaluated run, with all of its records; a record that is not there is empty."""
 
     path: Path
@@ -45,10 +44,10 @@ class Run:
         return self.path.resolve().name
 
 
-def read_run(result: Result, matrix: Matrix) -> Run:
+def read_run(result: RunResult, matrix: Matrix) -> EvaluatedRun:
     """All of a run's records; raises if one of them is damaged."""
     folder = RunFolder(result.folder)
-    return Run(
+    return EvaluatedRun(
         path=result.folder,
         record=folder.record,
         matrix=matrix,
@@ -83,14 +82,14 @@ def _routes(folder: RunFolder, matrix: Matrix) -> list[dict[str, Any]]:
 
 
 def _losses(folder: RunFolder) -> Mapping[str, Curve]:
-    curves: Mapping[str, Sequence[Any]] = folder.read_losses() or losses(folder.events())
+    curves: Mapping[str, Sequence[Any]] = folder.read_losses() or loss_curves(folder.events())
     points = {task: [point for point in curve if _drawable(point)] for task, curve in curves.items()}
     return {task: curve for task, curve in points.items() if curve}
 
 
 def _drawable(point: Sequence[Any]) -> bool:
     """Whether a point of a loss curve is a step and a finite loss."""
-    return len(point) == 2 and type(point[0]) is int and point[0] > 0 and fits(point[1], float)
+    return len(point) == 2 and type(point[0]) is int and point[0] > 0 and is_drawable(point[1])
 
 
 def _overlap(folder: RunFolder, matrix: Matrix) -> dict[tuple[str, str], float]:

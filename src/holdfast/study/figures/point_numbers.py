@@ -13,7 +13,7 @@ Box = np.ndarray  # ((left, bottom), (right, top)), in points
 Crowd = tuple[np.ndarray, list[int]]  # a place in points, and which points lie there
 
 
-def number(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
+def number_points(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
     """Numbers these from 1; the figure must have been laid out."""
     scale = 72 / axes.figure.dpi  # points a pixel
     room = axes.get_window_extent().get_points() * scale
