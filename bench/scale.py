@@ -13,7 +13,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.benchmarks.toy.suite import Compass, Rules, task
+from holdfast.benchmarks.toy.field import Compass, Rules
+from holdfast.benchmarks.toy.suite import task
 from holdfast.runs.configure import learner
 from holdfast.runs.folder import RunFolder
 from holdfast.tasks.interface import Discrete

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import holdfast
-from holdfast.benchmarks.toy.suite import Compass, Field, Rules
+from holdfast.benchmarks.toy.field import Compass, Field, Rules
 from holdfast.errors import Mistake
 from holdfast.tasks.environments import InTurn
 from holdfast.tasks.processes import processes
@@ -168,7 +168,7 @@ def test_a_process_of_a_pool_that_dies_is_one_sentence():
 
 ALIVE = """
 import os, sys, numpy
-from holdfast.benchmarks.toy.suite import Compass, Field, Rules
+from holdfast.benchmarks.toy.field import Compass, Field, Rules
 from holdfast.tasks.workers import Workers
 from holdfast import Discrete
 workers = Workers(lambda: Field(Rules((0.5, 0.5), Compass(Discrete(5, 9)), rail=False, ends=False)), 2, processes=2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.benchmarks.toy.suite import Compass, Field, Rules
+from holdfast.benchmarks.toy.field import Compass, Field, Rules
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.learners.learner import Learner
 from holdfast.learners.plan import Plan

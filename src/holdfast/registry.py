@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from pathlib import Path
 from reprlib import repr as shortened
 from types import ModuleType
@@ -98,6 +98,11 @@ class Registry(Mapping[str, Any]):
         """The entry points of installed packages, by name."""
         return {point.name: point for point in entry_points(group=f"holdfast.{self.table.lower()}")}
 
+    def package(self, name: str) -> Distribution | None:
+        """The installed package that brings the object of this name, if one does."""
+        point = None if name in self.builtin or name in self.added else self.installed().get(name)
+        return point.dist if point else None
+
     def check_free(self, names: Iterable[Any], plugin: Plugin) -> None:
         """Raises unless a plugin can add objects of these names."""
         for name in names:
@@ -148,7 +153,7 @@ PLUGINS: list[Plugin] = []  # those that were loaded, in order
 
 def installed_packages() -> list[str]:
     """The names of the installed packages that add suites, learners or backbones."""
-    points = [point for registry in (SUITES, LEARNERS, NETS) for point in registry.installed().values()]
+    points = [point for registry in REGISTRIES for point in registry.installed().values()]
     return sorted({point.module.partition(".")[0] for point in points})
 
 
@@ -161,8 +166,14 @@ def resolve(place: str) -> Any:
 def load_plugin(path: str | Path) -> Plugin:
     """Runs a plugin file and adds what its dictionaries SUITES, LEARNERS and NETS name; a second time does nothing."""
     plugin = Plugin.read(Path(path))
+    add_plugin(plugin)
+    return plugin
+
+
+def add_plugin(plugin: Plugin) -> None:
+    """Runs a plugin and adds what it brings, unless that is done."""
     if plugin in PLUGINS:
-        return plugin
+        return
     module = _run(plugin)
     try:
         _register(plugin, module)
@@ -171,7 +182,6 @@ def load_plugin(path: str | Path) -> Plugin:
         raise
     cloudpickle.register_pickle_by_value(module)  # other processes cannot import it
     PLUGINS.append(plugin)
-    return plugin
 
 
 def _run(plugin: Plugin) -> ModuleType:
@@ -211,6 +221,13 @@ def plugins_of(suite: str, learner: str, *nets: str) -> list[Plugin]:
     names = [(SUITES, suite), (LEARNERS, learner), *((NETS, net) for net in nets)]
     owners = [registry.owners[name] for registry, name in names if name in registry.owners]
     return list(dict.fromkeys(owners))
+
+
+def packages_of(suite: str, learner: str, *nets: str) -> dict[str, str]:
+    """The versions of the installed packages that bring these."""
+    names = [(SUITES, suite), (LEARNERS, learner), *((NETS, net) for net in nets)]
+    packages = [registry.package(name) for registry, name in names]
+    return {package.name: package.version for package in packages if package}
 
 
 def check_plugins(recorded: Sequence[Mapping[str, str]]) -> None:

@@ -14,6 +14,8 @@ from holdfast.cli.show import show_run
 from holdfast.data.files import read_json
 from holdfast.errors import Mistake
 from holdfast.learners.plan import Plan
+from holdfast.registry import check_plugins
+from holdfast.runs.config import checked_config
 from holdfast.runs.configure import apply, configure, read_plan
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.forecast import forecast
@@ -114,10 +116,13 @@ def default_command(words: Sequence[str]) -> RunCommand:
 def _read_config(source: Path) -> dict[str, Any]:
     """The settings that a run folder, or a copy of its config.json, records."""
     if os.path.isdir(source):
-        return RunFolder(source).record["config"]
-    record = read_json(source)
-    if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
-        raise Mistake(f"{source} is not the config.json of a run: give --config a run folder")
+        record = RunFolder(source).record
+    else:
+        record = read_json(source)
+        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+            raise Mistake(f"{source} is not the config.json of a run: give --config a run folder")
+        record = checked_config(record, source)
+    check_plugins(record["plugins"])
     return record["config"]
 
 

@@ -16,6 +16,14 @@ LOOSELY = Conform(partial=True)
 
 
 @dataclass(frozen=True)
+class PluginRecord:
+    """A plugin that a run was begun with."""
+
+    file: str  # its name, without its folder
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Begun:
     """What a run was begun with, beside its plan."""
 
@@ -24,6 +32,7 @@ class Begun:
     threads: int = 1
     processes: int = 1
     versions: dict[str, str] = field(default_factory=dict)
+    plugins: list[PluginRecord] = field(default_factory=list)
     hardware: dict[str, Any] = field(default_factory=dict)
     command: str | None = None
 

@@ -21,6 +21,7 @@ from holdfast.evaluation.certificates import Certificate, checked
 from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
 from holdfast.learners.plan import Plan, completed
+from holdfast.registry import check_plugins
 from holdfast.runs.config import checked_config
 from holdfast.runs.events import parsed, without_undone
 from holdfast.runs.index import MEMORY, ONLY_PHASE, File, Index, Stage, fit_state
@@ -79,8 +80,10 @@ class RunFolder:
         return found
 
     def check_plan(self, plan: Plan) -> None:
-        """Raises unless this is a run of this plan."""
-        if difference := first_difference(completed(self._config()["config"]), json.loads(json.dumps(asdict(plan)))):
+        """Raises unless this is a run of this plan, made with the plugins that are loaded."""
+        record = self._config()
+        check_plugins(record["plugins"])
+        if difference := first_difference(completed(record["config"]), json.loads(json.dumps(asdict(plan)))):
             name, old, new = difference
             raise Mistake(f"{self.path} is a run with {name} = {old}, not {new}: choose another --out or delete it")
 
@@ -90,8 +93,9 @@ class RunFolder:
             if not self.directory.exists(CONFIG):
                 if {*self.directory.names()} - {f"{CONFIG}.part"}:  # which a kill may leave
                     raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
+                made_with = surroundings(config["suite"], config["learner"])
                 kept = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads}
-                self.directory.write_json(CONFIG, {**kept, "processes": ranks().size, **surroundings()})
+                self.directory.write_json(CONFIG, {**kept, "processes": ranks().size, **made_with})
         finally:
             self.directory.unlock()
 

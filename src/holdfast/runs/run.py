@@ -10,6 +10,7 @@ from holdfast.data.validation import shown
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Learner
+from holdfast.registry import check_plugins
 from holdfast.runs.configure import learner_for, read_plan, suite_for
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
@@ -116,6 +117,7 @@ def threads(count: int) -> Iterator[None]:
 def reopen(path: str | Path, device: str = "auto", suite: Suite | None = None) -> tuple[Suite, Learner]:
     """The suite and the learner of a run folder, the learner as its last task left it, its certificates checked."""
     folder = RunFolder(path)
+    check_plugins(folder.record["plugins"])
     folder.check_weights()
     plan = read_plan(folder.record["config"])
     suite = suite or suite_for(plan)

@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.data.validation import did_you_mean
 from holdfast.errors import Mistake
 from holdfast.learners.plan import Plan
-from holdfast.registry import PLUGINS
+from holdfast.registry import PLUGINS, plugins_of
 from holdfast.runs.configure import configure, read_plan, suite_for
 from holdfast.runs.options import Options
 from holdfast.runs.results import single_results
@@ -92,7 +92,8 @@ def _job(grid: Grid, settings: GridSettings, own: Sequence[str], cache: bool) ->
 def address(spec: RunSpec) -> str:
     """A short hash of everything that decides a run's result, except its data, which the run folder checks."""
     decides = [asdict(spec.plan), spec.device, spec.options.full_matrix, str(spec.options.reference)]
-    return hashlib.sha256(json.dumps([VERSION, *decides]).encode()).hexdigest()[:8]
+    plugins = [plugin.sha256 for plugin in plugins_of(spec.plan.suite, spec.plan.learner)]
+    return hashlib.sha256(json.dumps([VERSION, *decides, *plugins]).encode()).hexdigest()[:8]
 
 
 def _readable(settings: GridSettings, own: Sequence[str], digest: str) -> str:

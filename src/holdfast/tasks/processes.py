@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from holdfast.errors import Mistake
+from holdfast.registry import PLUGINS, Plugin, add_plugin
 
 STARTING = Lock()
 
@@ -60,7 +61,7 @@ def processes(count: int | None = None) -> Iterator[Executor]:
     """Processes that take work, one per core by default, and end with this one, however it ends."""
     environment = dict(os.environ)  # the server of forks has that of when it was started
     context = forkserver()
-    pool = ProcessPoolExecutor(count or os.cpu_count(), context, _follow, (environment,))
+    pool = ProcessPoolExecutor(count or os.cpu_count(), context, _follow, (environment, tuple(PLUGINS)))
     try:
         yield pool
     except BrokenProcessPool:
@@ -77,8 +78,10 @@ def ending(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def _follow(environment: dict[str, str]) -> None:
+def _follow(environment: dict[str, str], plugins: Sequence[Plugin]) -> None:
     os.environ.update(environment)
+    for plugin in plugins:  # their functions may be the work
+        add_plugin(plugin)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is for the process that gives the work
     Thread(target=_end_with_parent, daemon=True).start()
 

@@ -19,6 +19,7 @@ from holdfast.tasks.environments import Protocol
 from holdfast.tasks.interface import Interface
 from holdfast.tasks.recorded import DataCheck, Local, Report, silent
 from holdfast.tasks.task import NAME, Task
+from holdfast.tasks.view import View
 
 Transitions = Annotated[int | None, Range(least=1, most=10**9)]  # None: the suite's usual amount
 Settings = Mapping[str, Any]  # dotted name of a setting -> its value, see runs/configure.py
@@ -86,6 +87,8 @@ class SuiteSpec:
     """How data is recorded, for a suite whose data is kept on this machine."""
     experts: Experts | None = field(default=None, repr=False)
     """The experts that can be trained or tuned."""
+    view: Callable[[Task, Protocol], View] | None = field(default=None, repr=False)
+    """Opens a task's simulator to be looked at; without it, a page has no videos of the suite."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):  # it becomes part of file names

@@ -8,6 +8,7 @@ from holdfast.benchmarks.atari.expert_command import EXPERTS
 from holdfast.benchmarks.atari.games import FIVE, Game, games
 from holdfast.benchmarks.atari.sources import SOURCES
 from holdfast.benchmarks.atari.traces import SCREEN
+from holdfast.benchmarks.atari.view import view
 from holdfast.tasks.interface import Discrete, Interface
 from holdfast.tasks.suite import RecordedData, SuiteSpec
 from holdfast.tasks.task import Task
@@ -90,4 +91,5 @@ ATARI5 = SuiteSpec(
     data=tuple(SOURCES),
     recorded=RecordedData(build_replays, check_replays, local_replays),
     experts=EXPERTS,
+    view=view,
 )

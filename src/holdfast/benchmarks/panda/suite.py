@@ -7,6 +7,7 @@ from holdfast.benchmarks.panda.arm import ACTION, ARMS, DEFAULT_SIZE, HORIZON, O
 from holdfast.benchmarks.panda.check import check_all
 from holdfast.benchmarks.panda.demonstrations import build
 from holdfast.benchmarks.panda.expert_command import EXPERTS
+from holdfast.benchmarks.panda.view import view
 from holdfast.data.minari import local_datasets
 from holdfast.tasks.interface import Continuous, Interface
 from holdfast.tasks.recorded import DataCheck, Local, Report
@@ -92,4 +93,5 @@ PANDA3 = SuiteSpec(
     transitions=DEFAULT_SIZE,
     recorded=RecordedData(build_demonstrations, check_demonstrations, local_demonstrations),
     experts=EXPERTS,
+    view=view,
 )

@@ -1,126 +1,16 @@
 """Suites that are learned in seconds: a point that must go to another corner in every task, and cannot see which."""
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-import gymnasium
-import numpy as np
-
-from holdfast.data.episodes import Dataset, Episode
+from holdfast.benchmarks.toy.field import OBSERVATION, Compass, Field, Glide, Rules, demonstrate
+from holdfast.benchmarks.toy.view import view
 from holdfast.tasks.environments import InTurn, Protocol
 from holdfast.tasks.interface import Continuous, Discrete, Interface
 from holdfast.tasks.suite import SuiteSpec
 from holdfast.tasks.task import Task
 
 SIZE = 4_000  # transitions per task
-OBSERVATION = 4  # position and last move, two coordinates each
 GOALS = {"NorthEast": (0.6, 0.6), "SouthWest": (-0.6, -0.6), "NorthWest": (-0.6, 0.6), "SouthEast": (0.6, -0.6)}
-MOVES = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [1, -1], [-1, 1], [-1, -1]], float)
-
-
-@dataclass(frozen=True)
-class Compass:
-    """Discrete moves: stay, the four winds, and in some tasks the four between them."""
-
-    actions: Discrete
-    stride = 0.25
-
-    @property
-    def space(self) -> gymnasium.Space:
-        return gymnasium.spaces.Discrete(self.actions.count)
-
-    def move(self, action: Any) -> np.ndarray:
-        """The displacement an action asks for."""
-        return MOVES[int(action)] * self.stride
-
-    def toward(self, way: np.ndarray) -> Any:
-        """The move that ends nearest to the end of the way."""
-        moves = MOVES[: self.actions.count] * self.stride
-        return np.int64(np.linalg.norm(way - moves, axis=1).argmin())
-
-
-@dataclass(frozen=True)
-class Glide:
-    """Continuous moves in one dimension (on a rail) or two."""
-
-    actions: Continuous
-    stride = 0.3
-
-    @property
-    def space(self) -> gymnasium.Space:
-        return gymnasium.spaces.Box(-1, 1, (self.actions.dimension,), np.float32)
-
-    def move(self, action: Any) -> np.ndarray:
-        """The displacement an action asks for."""
-        move = np.zeros(2)
-        move[: self.actions.dimension] = np.clip(action, -1, 1)[: self.actions.dimension]
-        return move * self.stride
-
-    def toward(self, way: np.ndarray) -> Any:
-        """Straight along the way, padded to the shared width."""
-        active = np.arange(self.actions.width) < self.actions.dimension
-        return (np.clip(way / self.stride, -1, 1) * active).astype(np.float32)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What distinguishes one toy task from another."""
-
-    goal: tuple[float, float]
-    moves: Compass | Glide
-    rail: bool  # the point starts, and stays, at the goal's height
-    ends: bool  # at the goal, and until then the distance is to pay; otherwise the point earns by staying there
-    horizon = 20
-    radius = 0.2
-
-
-class Field(gymnasium.Env):
-    """The square [-1, 1]^2 with a goal that the observation does not tell."""
-
-    def __init__(self, rules: Rules) -> None:
-        self.rules, self.goal = rules, np.array(rules.goal)
-        self.observation_space = gymnasium.spaces.Box(-2, 2, (OBSERVATION,), np.float32)
-        self.action_space = rules.moves.space
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
-        super().reset(seed=seed)
-        self.position, self.last, self.steps = self.np_random.uniform(-1, 1, 2), np.zeros(2), 0
-        if self.rules.rail:
-            self.position[1] = self.goal[1]
-        return self.observation, {}
-
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        before, self.steps = self.position, self.steps + 1
-        self.position = np.clip(before + self.rules.moves.move(action), -1, 1)
-        self.last = self.position - before
-        distance = float(np.linalg.norm(self.position - self.goal))
-        there = distance <= self.rules.radius
-        reward = -distance if self.rules.ends else float(there)
-        over = there and self.rules.ends
-        return self.observation, reward, over, self.steps == self.rules.horizon, {"is_success": there}
-
-    @property
-    def observation(self) -> np.ndarray:
-        """Where the point is and how it last moved, (4,) float32."""
-        return np.concatenate([self.position, self.last]).astype(np.float32)
-
-
-def demonstrate(rules: Rules, transitions: int) -> Dataset:
-    """Episodes of the best behaviour there is, until there are that many transitions."""
-    env, steps = Field(rules), 0
-    episodes: list[Episode] = []
-    while steps < transitions:
-        observation, _ = env.reset(seed=len(episodes))
-        rows, over = [], False
-        while not over:
-            action = rules.moves.toward(env.goal - env.position)
-            following, reward, terminated, truncated, _ = env.step(action)
-            rows.append((observation, action, reward))
-            observation, over = following, terminated or truncated
-        episodes.append(Episode(*(np.array(column) for column in zip(*rows, strict=True))))
-        steps += len(rows)
-    return Dataset.of(episodes)
 
 
 def environments(rules: Rules, protocol: Protocol) -> InTurn:
@@ -193,6 +83,7 @@ TOY = SuiteSpec(
     budgets=BUDGETS,
     former_budgets=FORMER_BUDGETS,
     transitions=SIZE,
+    view=view,
 )
 TOY_CONTINUOUS = SuiteSpec(
     "toy-continuous",
@@ -210,4 +101,5 @@ TOY_CONTINUOUS = SuiteSpec(
     budgets=BUDGETS,
     former_budgets=FORMER_BUDGETS,
     transitions=SIZE,
+    view=view,
 )

@@ -46,7 +46,7 @@ def _reel(setting: Setting, screen: Screen) -> Reel:
         videos = []
         with threads(run.record.get("threads", 1)):
             for number, task in enumerate(suite.tasks):
-                videos.append(film_task(learner.policy(task.name), task, learner.plan.protocol, suite.name))
+                videos.append(film_task(learner.policy(task.name), task, learner.plan.protocol, suite.spec))
                 screen.show(f"film {setting.label}", number + 1, len(suite.tasks), task.name)
     except Mistake as mistake:
         return Reel(setting, (), str(mistake))

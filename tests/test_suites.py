@@ -1,0 +1,178 @@
+"""A suite is described once, its tasks are made once, and one network fits all of them."""
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.cli.main import main
+from holdfast.errors import MissingData, Mistake
+from holdfast.registry import SUITES
+from holdfast.tasks.suite import RecordedData, Suite, SuiteSpec
+from holdfast.tasks.task import Task
+from tests.tiny import QUIET, tiny_suite
+
+TOY = ["--suite", "toy", "--learner", "naive", "--budget", "smoke", "--order", "NorthEast", "--fit.steps", "3"]
+SMALL = [*TOY, "--no-tensorboard", "--device", "cpu", "--quiet"]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """The amounts and kinds of data with which the tasks of `toy` are made."""
+    asked: list[tuple[Any, Any]] = []
+    spec = SUITES["toy"]
+
+    def tasks(transitions: int | None, data: str | None) -> Any:
+        asked.append((transitions, data))
+        return spec.tasks(transitions, data)
+
+    monkeypatch.setitem(SUITES.added, "toy", replace(spec, tasks=tasks))
+    return asked
+
+
+def test_a_command_makes_the_tasks_once(made: list[Any], tmp_path: Path) -> None:
+    out = str(tmp_path / "run")
+    for words in (["run", *SMALL, "--out", out], ["run", *SMALL, "--out", out], ["evaluate", out, "--quiet"]):
+        main(words)
+        assert made == [(1_000, None)]
+        made.clear()
+
+
+@pytest.mark.parametrize("words", [["suites"], ["suites", "--json"], ["run", *SMALL, "--help"], ["expert", "--help"]])
+def test_what_is_said_of_a_suite_is_known_without_its_tasks(words: list[str], made: list[Any]) -> None:
+    with suppress(SystemExit):  # after a help text
+        main(words)
+    assert made == []
+
+
+def test_a_budgets_data_is_made_once_for_learner_and_run(made: list[Any], tmp_path: Path) -> None:
+    suite = holdfast.suite("toy", ["NorthEast"])
+    made.clear()
+    learner = holdfast.learner("naive", suite, budget="smoke", settings={"fit.steps": 3}, device="cpu")
+    holdfast.run(suite, learner, tmp_path / "run", QUIET)
+    assert made == [(1_000, None)]
+
+
+def test_data_that_was_not_asked_for_is_the_budgets() -> None:
+    atari = SUITES["atari5"].suite(["Boxing"], transitions=1_000)
+    assert atari.fixed == {"transitions": 1_000}
+    assert atari.with_data(1_000, "expert-100").data == "expert-100"
+    with pytest.raises(Mistake, match="made with transitions = 1000, not 2000"):
+        atari.with_data(2_000, "expert-100")
+    own = replace(atari, tasks=atari.tasks)
+    assert own.fixed == {"transitions": 1_000, "data": "expert-10"}
+    with pytest.raises(Mistake, match="made with data = expert-10, not expert-100"):
+        own.with_data(1_000, "expert-100")
+
+
+def test_every_task_has_the_longest_horizon() -> None:
+    short, other = tiny_suite().tasks[:2]
+    long = replace(other, interface=replace(other.interface, horizon=70))
+    suite = Suite("mine", [short, long])
+    assert [task.interface.horizon for task in suite.tasks] == [70, 70]
+    assert suite.ordered([short.name]).interface.horizon == 70
+    assert suite.tasks[1] is long
+    assert short.interface.horizon == 20
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_a_description_makes_the_tasks_that_it_names(name: str) -> None:
+    spec = SUITES[name]
+    suite = spec.suite()
+    assert (suite.name, tuple(suite.names), suite.spec) == (name, spec.order, spec)
+    assert {task.interface.horizon for task in suite.tasks} == {suite.interface.horizon}
+    assert spec.about.endswith(".")
+
+
+def toy_tasks(transitions: int | None, data: str | None) -> list[Task]:
+    return list(tiny_suite().tasks[:2])
+
+
+def spec(**parts: Any) -> SuiteSpec:
+    return SuiteSpec(**{"name": "mine", "about": "", "order": ("NorthEast", "SouthWest"), "tasks": toy_tasks, **parts})
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "sentence"),
+    [
+        ("name", 3, "a suite's name must be letters"),
+        ("name", "../up", "a suite's name must be letters"),
+        ("about", None, "mine: about must be a text, got None"),
+        ("order", "NorthEast", "mine: order must be a list, each entry a text"),
+        ("tasks", [], r"mine: tasks must be a function, got \[\]"),
+        ("presets", [], "mine: presets must be a dictionary"),
+        ("presets", {"paper": 3}, r"mine: presets\['paper'\] must be a dictionary, got 3"),
+        ("budgets", {"smoke": []}, r"mine: budgets\['smoke'\] must be a dictionary"),
+        ("protocols", {"x": 1}, r"mine: protocols\['x'\] must be a dictionary"),
+        ("former_budgets", 1, "mine: former_budgets must be a dictionary"),
+        ("transitions", 0, "mine: transitions must be at least 1"),
+        ("transitions", "many", "mine: transitions must be a whole number"),
+        ("data", "minari", "mine: data must be a list"),
+        ("recorded", print, "mine: recorded must be a RecordedData"),
+        ("experts", print, "mine: experts must be a Experts"),
+        ("view", 3, "mine: view must be a function"),
+    ],
+)
+def test_a_description_of_wrong_parts_is_refused(part: str, value: Any, sentence: str) -> None:
+    with pytest.raises(Mistake, match=sentence):
+        spec(**{part: value})
+
+
+def test_recorded_data_of_wrong_parts_is_refused() -> None:
+    with pytest.raises(Mistake, match=r"recorded\.check must be a function, got 3"):
+        RecordedData(lambda *_: [], 3, list)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        ({"order": ("SouthWest", "NorthEast")}, "says that its tasks are SouthWest, NorthEast, but makes NorthEast"),
+        ({"tasks": lambda transitions, data: "toy"}, "must be a list of holdfast.Task, got 'toy'"),
+        ({"tasks": lambda transitions, data: []}, "the suite mine has no tasks"),
+    ],
+)
+def test_a_suite_that_makes_other_tasks_than_it_names_is_refused(parts: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Mistake, match=sentence):
+        spec(**parts).suite()
+
+
+def test_another_kind_of_data_is_one_of_those_that_there_are() -> None:
+    with pytest.raises(Mistake, match="has one kind of data: leave out --data other"):
+        spec().suite(data="other")
+    with pytest.raises(Mistake, match="has no data 'other'; there are usual, more"):
+        spec(data=("usual", "more")).suite(data="other")
+    assert spec(data=("usual", "more")).suite().data == "usual"
+
+
+def test_recorded_data_that_is_missing_is_made_when_it_is_first_used() -> None:
+    disk: list[str] = []
+    told: list[tuple[str, int, int]] = []
+
+    def load(task: Task) -> Any:
+        if task.name not in disk:
+            raise MissingData("not there")
+        return task.dataset
+
+    def tasks(transitions: int | None, data: str | None) -> list[Task]:
+        return [replace(task, load=lambda task=task: load(task)) for task in toy_tasks(transitions, data)]
+
+    def build(suite: Suite, report: Any, rebuild: bool) -> list[str]:
+        assert not rebuild
+        disk.extend(suite.names)
+        report(suite.names[0], 1, 1)
+        return suite.names
+
+    recorded = spec(tasks=tasks, recorded=RecordedData(build, lambda *_: [], list))
+    with pytest.raises(MissingData):
+        recorded.suite(report=None).tasks[0].load()
+    suite = recorded.suite(report=lambda *said: told.append(said))
+    assert disk == []
+    suite.load()
+    suite.load()
+    assert disk == ["NorthEast", "SouthWest"]
+    assert told == [("NorthEast", 1, 1), ("SouthWest", 1, 1)]
+    with pytest.raises(Mistake, match="the data of toy is made when it is used"):
+        SUITES["toy"].recorded_data()
