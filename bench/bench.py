@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.shapes import ATARI, PANDA, Shape
-from holdfast.evaluation.rollouts import Played, side_by_side
+from holdfast.evaluation.rollouts import Rollouts, side_by_side
 from holdfast.nets.policy import Policy
 from holdfast.subnets.masked import Masked
 from holdfast.tasks.environments import Environments, Protocol
@@ -163,10 +163,11 @@ def playing(shape: Shape, machine: Machine) -> Row | None:
         return None
     task, lanes, groups = shape.task(), 20, 2 if machine.device == "cuda" else 1
     share = Protocol(shape.protocol, episodes=lanes // groups, lanes=lanes // groups)
-    tables = [(shape.policy(machine.device, task.interface), task.environments(share)) for _ in range(groups)]
+    assert task.environments is not None
+    players = [(shape.policy(machine.device, task.interface), task.environments(share)) for _ in range(groups)]
     idle = task.interface.actions.own(shape.actions(lanes // groups))
 
-    def some(policy: Policy, environments: Environments, acts: bool) -> Generator[None, None, Played]:
+    def some(policy: Policy, environments: Environments, acts: bool) -> Generator[None, None, Rollouts]:
         observations = environments.reset(share.seeds)
         policy.reset(share.episodes)
         yield
@@ -179,15 +180,15 @@ def playing(shape: Shape, machine: Machine) -> Row | None:
         return [], [], [], []
 
     def per_step(acts: bool) -> float:
-        plays = [some(policy, environments, acts) for policy, environments in tables]
-        for play in plays:
-            next(play)  # up to the reset
+        rollouts = {number: some(*player, acts) for number, player in enumerate(players)}
+        for rollout in rollouts.values():
+            next(rollout)  # up to the reset
         began = time.perf_counter()
-        list(side_by_side(plays))
+        list(side_by_side(rollouts))
         return 1e3 * (time.perf_counter() - began) / shape.game
 
     pairs = [(per_step(True), per_step(False)) for _ in range(7)][2:]  # the first two warm up
-    for _, environments in tables:
+    for _, environments in players:
         environments.close()
     ours, alone = (median(column) for column in zip(*pairs, strict=True))
     return Row(f"{shape.name} evaluation, step of 20 lanes", ours, "simulators alone", alone)

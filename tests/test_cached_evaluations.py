@@ -33,7 +33,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tasks that were really played."""
     play, seen = cached.evaluate_together, []
 
-    def counted(players: Sequence[tuple[Policy, Task]], protocol: Protocol) -> Iterator[tuple[int, Evaluation]]:
+    def counted(players: Sequence[tuple[Policy, Task]], protocol: Protocol) -> Iterator[tuple[str, Evaluation]]:
         seen.extend(task.name for _, task in players)
         return play(players, protocol)
 
@@ -154,7 +154,7 @@ def test_environments_that_cannot_be_known_are_played(tmp_path, played):
     policy, task = policy_and_task()
     cache, own = DiskCache(tmp_path), replace(task, environments=lambda protocol: task.environments(protocol))
     first, second = (list(evaluate_once([(policy, own)], PROTOCOL, cache)) for _ in range(2))
-    assert first == second == [(0, evaluate(policy, task, PROTOCOL))]
+    assert first == second == [(own.name, evaluate(policy, task, PROTOCOL))]
     assert len(played) == 2
     assert evaluation_key(policy, own, PROTOCOL) is None
 
@@ -166,16 +166,16 @@ def test_a_simulator_without_a_name_is_never_cached_and_another_name_is_another_
     assert len({*keys, evaluation_key(policy, task, PROTOCOL)}) == 4
 
 
-def test_results_come_back_with_the_places_of_the_players(tmp_path):
+def test_results_come_back_with_the_names_of_the_tasks(tmp_path):
     found = tiny_suite()
     learner = tiny_learner("single", found)
     for task in found.tasks:
         learner.learn(task)
     players = [(learner.policy(task.name), task) for task in found.tasks]
-    cache, alone = DiskCache(tmp_path), [evaluate(*player, PROTOCOL) for player in players]
-    assert dict(evaluate_once(players[1:2], PROTOCOL, cache)) == dict(enumerate(alone[1:2]))
-    assert dict(evaluate_once(players, PROTOCOL, cache)) == dict(enumerate(alone))
-    assert dict(evaluate_once(players[::-1], PROTOCOL, cache)) == dict(enumerate(alone[::-1]))
+    cache, alone = DiskCache(tmp_path), {task.name: evaluate(policy, task, PROTOCOL) for policy, task in players}
+    assert dict(evaluate_once(players[1:2], PROTOCOL, cache)) == {found.names[1]: alone[found.names[1]]}
+    assert dict(evaluate_once(players, PROTOCOL, cache)) == alone
+    assert dict(evaluate_once(players[::-1], PROTOCOL, cache)) == alone
 
 
 def test_what_was_played_before_an_interruption_is_known(tmp_path, played):
@@ -185,20 +185,20 @@ def test_what_was_played_before_an_interruption_is_known(tmp_path, played):
         learner.learn(task)
     players, cache = [(learner.policy(task.name), task) for task in found.tasks], DiskCache(tmp_path)
     interrupted = evaluate_once(players, PROTOCOL, cache)
-    place, result = next(interrupted)
+    name, result = next(interrupted)
     interrupted.close()
     played.clear()
     first, *others = evaluate_once(players, PROTOCOL, cache)
-    assert first == (place, result)
+    assert first == (name, result)
     assert first[1].recalled
-    assert sorted(played) == sorted(found.tasks[other].name for other, _ in others)
+    assert sorted(played) == sorted(other for other, _ in others)
 
 
 def test_one_game_under_two_names_does_not_wait_for_itself(tmp_path):
     policy, task = policy_and_task()
     players = [(policy, task), (policy, replace(task, name="Again"))]
     results = dict(evaluate_once(players, PROTOCOL, DiskCache(tmp_path)))
-    assert results == dict.fromkeys(range(2), evaluate(policy, task, PROTOCOL))
+    assert results == dict.fromkeys((task.name, "Again"), evaluate(policy, task, PROTOCOL))
 
 
 def test_two_that_want_the_same_in_another_order_do_not_wait_for_each_other(tmp_path):

@@ -128,8 +128,8 @@ class Fading(Environments):
 
 
 def test_episodes_that_have_ended_may_leave_anything_behind(policy):
-    from holdfast.evaluation.rollouts import play, side_by_side
+    from holdfast.evaluation.rollouts import rollout, side_by_side
 
     task = tiny_suite("toy", 1).tasks[0]
-    ((_, played),) = side_by_side([play(policy.apart(), task, Fading(), range(4))])
+    ((_, played),) = side_by_side({0: rollout(policy.apart(), task, Fading(), range(4))})
     assert played[1] == [1, 2, 3, 4]

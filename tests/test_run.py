@@ -12,7 +12,7 @@ import holdfast
 from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.evaluation.cached import evaluate_once
-from holdfast.evaluation.rollouts import count_distinct, evaluate, evaluate_together, play, side_by_side
+from holdfast.evaluation.rollouts import count_distinct, evaluate, evaluate_together, rollout, side_by_side
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
 from holdfast.tasks.environments import Environments, Protocol, Step
@@ -133,7 +133,7 @@ def test_two_groups_in_turn_play_the_episodes_that_one_plays(lanes, episodes):
     together = evaluate(policy, found.tasks[0], protocol)
     assert len(together.returns) == episodes
     for groups in (2, 3):
-        assert list(evaluate_together([(policy, found.tasks[0])], protocol, groups)) == [(0, together)]
+        assert list(evaluate_together([(policy, found.tasks[0])], protocol, groups)) == [(found.names[0], together)]
 
 
 def test_tasks_played_together_are_played_as_each_alone():
@@ -142,7 +142,7 @@ def test_tasks_played_together_are_played_as_each_alone():
     for task in found.tasks:
         learner.learn(task)
     players, protocol = [(learner.policy(task.name), task) for task in found.tasks], Protocol(episodes=5, lanes=2)
-    alone = {place: evaluate(*player, protocol) for place, player in enumerate(players)}
+    alone = {task.name: evaluate(policy, task, protocol) for policy, task in players}
     assert dict(evaluate_together(players, protocol)) == alone
 
 
@@ -195,7 +195,7 @@ def test_what_simulators_give_after_an_episode_has_ended_means_nothing(cut, dist
         reset=lambda count: None, act=lambda observations, rewards: (told.append(rewards.copy()), np.zeros(3))[1]
     )
     task = SimpleNamespace(name="Countdown", interface=SimpleNamespace(horizon=3))
-    ((_, (returns, lengths, successes, stories)),) = side_by_side([play(policy, task, Countdown(cut), range(3))])
+    ((_, (returns, lengths, successes, stories)),) = side_by_side({0: rollout(policy, task, Countdown(cut), range(3))})
     assert (returns, lengths, successes) == ([1.0, 2.0, 3.0], [1, 2, 3], [False] * 3)
     assert count_distinct(stories) == distinct  # the shorter ones are beginnings of the longest
     assert np.array_equal(told, [[0, 0, 0], [1, 1, 1], [0, 1, 1]])
@@ -224,7 +224,7 @@ def test_what_is_no_episode_is_said_so(simulator, said):
     policy = SimpleNamespace(reset=lambda count: None, act=lambda observations, rewards: np.zeros(3))
     task = SimpleNamespace(name="Endless", interface=SimpleNamespace(horizon=4))
     with pytest.raises(Mistake, match=said):
-        list(side_by_side([play(policy, task, simulator, range(3))]))
+        list(side_by_side({0: rollout(policy, task, simulator, range(3))}))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,15 +29,16 @@ CODE = (*FIT_CODE, "evaluation", "benchmarks")  # our folders that decide an eva
 
 def evaluate_once(
     players: Sequence[tuple[Policy, Task]], protocol: Protocol, cache: Cache
-) -> Iterator[tuple[int, Evaluation]]:
+) -> Iterator[tuple[str, Evaluation]]:
     """As `evaluate_together`, but cached results come first, and new results are cached."""
-    with cache.entries([partial(evaluation_key, policy, task, protocol) for policy, task in players]) as entries:
-        known = {place: unpacked(entry.read()) for place, entry in enumerate(entries)}
-        yield from ((place, result) for place, result in known.items() if result)
-        missing = [place for place, result in known.items() if not result]
-        for number, result in evaluate_together([players[place] for place in missing], protocol):
-            entries[missing[number]].write(packed(result))
-            yield missing[number], result
+    with cache.entries([partial(evaluation_key, policy, task, protocol) for policy, task in players]) as found:
+        entries = {task.name: entry for (_, task), entry in zip(players, found, strict=True)}
+        known = {name: unpacked(entry.read()) for name, entry in entries.items()}
+        yield from ((name, result) for name, result in known.items() if result)
+        missing = [(policy, task) for policy, task in players if not known[task.name]]
+        for name, result in evaluate_together(missing, protocol):
+            entries[name].write(packed(result))
+            yield name, result
 
 
 def evaluation_key(policy: Policy, task: Task, protocol: Protocol) -> str | None:
@@ -46,8 +48,8 @@ def evaluation_key(policy: Policy, task: Task, protocol: Protocol) -> str | None
     the evaluation is not hashed here.
     """
     net = model_parts(policy.net)
-    play = getattr(task.environments, "func", task.environments)  # of a `partial`
-    if net is None or task.simulator is None or not code_is_hashed([type(policy), play]):
+    make: Any = getattr(task.environments, "func", task.environments)  # of a `partial`
+    if net is None or task.simulator is None or not code_is_hashed([type(policy), make]):
         return None
     return key_of(
         {

@@ -1,9 +1,10 @@
 """Proof of retention: fingerprints of all that a task's policy is made of, stage after stage."""
 
 import hashlib
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from holdfast.errors import Mistake
 from holdfast.nets.policy import Policy
 
 HASH = re.compile(r"[0-9a-f]{64}")
+FORMAT = 2  # of new runs; version 0.1 wrote format 1
 
 
 @dataclass(frozen=True)
@@ -20,13 +22,22 @@ class Certificate:
     stage: int
     task: str
     fingerprint: str
+    format: int = 1  # what the fingerprint covers
 
 
-def fingerprint(policy: Policy) -> str:
-    """A hash of effective weights, private parameters and normaliser: equal fingerprints, equal policies."""
+def fingerprint(policy: Policy, format: int = FORMAT) -> str:
+    """A hash of all that a policy is made of: equal fingerprints, equal policies.
+
+    Format 1 covers effective weights, private parameters and the normaliser; format 2 also buffers, the interface,
+    the settings of the network and the scale of returns.
+    """
     tensors: dict[str, Tensor] = dict(policy.net.named_parameters())
-    tensors |= {"normaliser.shift": policy.normaliser.shift, "normaliser.scale": policy.normaliser.scale}
     digest = hashlib.sha256()
+    if format > 1:
+        tensors |= dict(policy.net.named_buffers())
+        settings = [policy.net.describe(), asdict(policy.interface), policy.return_scale]
+        digest.update(json.dumps(settings, sort_keys=True).encode())
+    tensors |= {"normaliser.shift": policy.normaliser.shift, "normaliser.scale": policy.normaliser.scale}
     for name in sorted(tensors):
         array = tensors[name].detach().cpu().contiguous().numpy()
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
@@ -37,6 +48,8 @@ def fingerprint(policy: Policy) -> str:
 def checked(certificates: Sequence[Certificate], order: Sequence[str]) -> list[Certificate]:
     """The certificates, which must be of tasks that are learned by their stage, each once."""
     seen = set()
+    if len({found.format for found in certificates}) > 1 or format_of(certificates) not in range(1, FORMAT + 1):
+        raise Mistake(f"certificates must all have one format, from 1 to {FORMAT}")
     for found in certificates:
         if not 0 <= found.stage < len(order) or found.task not in order[: found.stage + 1]:
             raise Mistake(f"a certificate of {found.task} after stage {found.stage}")
@@ -46,6 +59,11 @@ def checked(certificates: Sequence[Certificate], order: Sequence[str]) -> list[C
             raise Mistake(f"{found.fingerprint!r} is not a fingerprint")
         seen.add((found.stage, found.task))
     return list(certificates)
+
+
+def format_of(certificates: Sequence[Certificate]) -> int:
+    """The format of a run's certificates, which stays the same so that they can be compared; that of a new run."""
+    return certificates[0].format if certificates else FORMAT
 
 
 def changed(certificates: Sequence[Certificate]) -> list[Certificate]:

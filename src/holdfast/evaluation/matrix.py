@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import product
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from holdfast.evaluation.metrics import (
     backward_transfer,
     forgetting,
     forward_transfer,
+    mean_success,
     norm_avg,
+    success_forgetting,
 )
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.evaluation.statistics import Measure, interval, resample, success_rate, task_mean
@@ -30,7 +33,10 @@ CELLS = {  # what each kind of result is
     "lengths": list[int],
     "distinct_episodes": int,
     "carried": int,
+    "scores": dict[str, float],
 }
+SINCE_0_2 = ("offline", "scores")  # which matrices of version 0.1 do not have
+METRICS = ("NormAvg", "AvgGap", "AvgF", "BWT", "FWT", "Success", "SuccessF")
 
 
 @dataclass
@@ -50,11 +56,13 @@ class Matrix:
     lengths: Cells = field(default_factory=list)  # the list of episode lengths
     distinct_episodes: Cells = field(default_factory=list)  # how many episodes differed
     carried: Cells = field(default_factory=list)  # the stage that a result was carried over from, since nothing changed
+    scores: Cells = field(default_factory=list)  # offline scores by measure, of tasks without an environment
+    offline: list[str] = field(default_factory=list)  # the tasks without an environment, which have no returns
     copies: int = 0
     task_copy: dict[str, int] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
     accounts: list[dict[str, Any]] = field(default_factory=list)  # per copy: occupied, free, and each task's share
-    single: list[float] | None = None  # what each task reaches when learned alone, for FWT
+    single: list[float | None] | None = None  # what each task reaches when learned alone, for FWT
 
     def __post_init__(self) -> None:
         for name in CELLS:
@@ -69,18 +77,36 @@ class Matrix:
 
     def carry(self, stage: int, task: int, origin: int) -> None:
         """Enters what an earlier stage earned, since the policy and the episodes are the same to the bit."""
-        for cells in (self.returns, self.successes, self.lengths, self.distinct_episodes):
+        for cells in (self.returns, self.successes, self.lengths, self.distinct_episodes, self.scores):
             cells[stage][task] = cells[origin][task]
         self.carried[stage][task] = origin
 
+    def record_score(self, stage: int, task: int, score: dict[str, float]) -> None:
+        """Enters the offline score of a task that has no environment."""
+        self.scores[stage][task], self.carried[stage][task] = score, None
+
+    def played(self, stages: int | None = None) -> list[int]:
+        """The tasks that have an environment, or those of them that are learned by a number of stages."""
+        return [index for index, task in enumerate(self.tasks[:stages]) if task not in self.offline]
+
     def evaluated(self, stage: int) -> bool:
-        """Whether all tasks learned by a stage have results for it."""
-        return all(self.returns[stage][task] is not None for task in range(stage + 1))
+        """Whether all tasks learned by a stage that have an environment have results for it."""
+        return all(self.returns[stage][task] is not None for task in self.played(stage + 1))
 
     @property
     def mean(self) -> list[list[float | None]]:
         """P: mean returns, None where not evaluated."""
-        return [[None if cell is None else float(np.mean(cell)) for cell in row] for row in self.returns]
+        return _means(self.returns)
+
+    @property
+    def success_rates(self) -> list[list[float | None]]:
+        """The share of episodes that succeeded, None where not evaluated."""
+        return _means(self.successes)
+
+    @property
+    def knows_success(self) -> bool:
+        """Whether any episode succeeded; in a game, say, none ever does."""
+        return any(any(cell or []) for row in self.successes for cell in row)
 
     @property
     def stages(self) -> int:
@@ -89,39 +115,49 @@ class Matrix:
         return done.index(False) if False in done else len(done)
 
     def metrics(self) -> dict[str, Any]:
-        """NormAvg, AvgGap, F, AvgF, BWT over the stages evaluated so far, and FWT where `single` is known."""
-        stages = self.stages
+        """What the stages evaluated so far amount to, over the tasks that have an environment.
+
+        NormAvg, AvgGap, F, AvgF, BWT; FWT where `single` is known; Success and SuccessF where any episode succeeded.
+        """
+        stages, played = self.stages, self.played(self.stages)
         if stages == 0:
             return {}
-        done = [row[:stages] for row in self.mean[:stages]]
-        final, targets = [value for value in done[-1] if value is not None], self.targets[:stages]
-        return {
-            "stages": stages,
+        found: dict[str, Any] = {"stages": stages, "F": {}, **dict.fromkeys(METRICS)}
+        if not played:
+            return found
+        done, rates = self.mean[:stages], self.success_rates[:stages]
+        final = [float(np.mean(returns)) for returns in self.final.values()]
+        targets = [self.targets[task] for task in played]
+        found |= {
             "NormAvg": norm_avg(final, targets),
             "AvgGap": avg_gap(final, targets),
-            "F": dict(zip(self.tasks, forgetting(done), strict=False)),
-            "AvgF": avg_forgetting(done),
-            "BWT": backward_transfer(done),
-            "FWT": forward_transfer(done, self.single) if self.single else None,
+            "F": dict(zip((self.tasks[task] for task in played), forgetting(done, played), strict=True)),
+            "AvgF": avg_forgetting(done, played),
+            "BWT": backward_transfer(done, played),
+            "FWT": forward_transfer(done, self.single, played) if self.single else None,
         }
+        if self.knows_success:
+            found |= {"Success": mean_success(rates, played), "SuccessF": success_forgetting(rates, played)}
+        return found
 
     @property
-    def final(self) -> list[list[float]]:
-        """The returns of every task's episodes after the last evaluated stage."""
-        return self.returns[self.stages - 1][: self.stages] if self.stages else []
+    def final(self) -> dict[str, list[float]]:
+        """The returns of every task's episodes after the last evaluated stage, if the task has an environment."""
+        return {self.tasks[task]: self.returns[self.stages - 1][task] for task in self.played(self.stages)}
 
     def intervals(self) -> dict[str, Any]:
         """95 % confidence intervals, over episodes, of what the last stage earned.
 
-        None of a task whose episodes are all one, and then none over all tasks either.
+        No interval if a task has a single distinct episode; then none for the means over tasks.
         """
-        final, targets = self.final, self.targets[: self.stages]
-        distinct = self.distinct_episodes[len(final) - 1][: len(final)]
+        played, final = self.played(self.stages), list(self.final.values())
+        targets = [self.targets[task] for task in played]
+        distinct = [self.distinct_episodes[self.stages - 1][task] for task in played]
         if max(distinct, default=0) < 2:
             return {}
         drawn = resample([final], [distinct])
         several = [index for index, count in enumerate(distinct) if count > 1]
-        tasks = {self.tasks[index]: interval(drawn, task_mean(index)) for index in several}
+        tasks = {self.tasks[played[index]]: interval(drawn, task_mean(index)) for index in several}
         if len(several) < len(distinct):
             return {"tasks": tasks}
         measures = {"NormAvg": norm_avg, "AvgGap": avg_gap}
@@ -134,14 +170,13 @@ class Matrix:
 
     def success(self) -> dict[str, Any]:
         """Final success rates and their 95 % confidence intervals; none where nothing ever succeeded, as in a game."""
-        if not any(any(cell or []) for row in self.successes for cell in row):
+        if not self.knows_success:
             return {}
-        final, distinct = (cells[self.stages - 1][: self.stages] for cells in (self.successes, self.distinct_episodes))
-        rates = map(success_rate, final, distinct)
-        return {
-            task: {"rate": rate, "interval": interval}
-            for task, (rate, interval) in zip(self.tasks, rates, strict=False)
-        }
+        found, last = {}, self.stages - 1
+        for task in self.played(self.stages):
+            rate, interval = success_rate(self.successes[last][task], self.distinct_episodes[last][task])
+            found[self.tasks[task]] = {"rate": rate, "interval": interval}
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """The record that matrix.json is; intervals when all is evaluated, since they take a moment."""
@@ -153,9 +188,10 @@ class Matrix:
         """The matrix that a record describes; raises where it is none."""
         if not isinstance(record, dict):
             raise Mistake("it is not that of a run of holdfast")
-        if missing := [item.name for item in fields(cls) if item.name not in record]:
+        names = [item.name for item in fields(cls)]
+        if missing := [name for name in names if name not in record and name not in SINCE_0_2]:
             raise Mistake(f"{missing[0]} is missing")
-        return conform({item.name: record[item.name] for item in fields(cls)}, cls).checked()
+        return conform({name: record[name] for name in names if name in record}, cls).checked()
 
     def checked(self) -> "Matrix":
         """The matrix, if it can be one; otherwise raises."""
@@ -168,6 +204,8 @@ class Matrix:
             raise Mistake("tasks must be names, each once")
         if any(len(found) != count for found in (self.targets, self.single or self.tasks)):
             raise Mistake("not as many targets as tasks")
+        if not set(self.offline) <= set(self.tasks):
+            raise Mistake(f"offline names other tasks: {', '.join(self.offline)}")
         for name, kind in CELLS.items():
             cells = getattr(self, name)
             if [len(row) for row in cells] != [count] * count:
@@ -189,9 +227,15 @@ class Matrix:
         """Raises unless a result is whole."""
         where, returns = f"{self.tasks[task]} after stage {stage}", self.returns[stage][task]
         others = [getattr(self, name)[stage][task] for name in ("successes", "lengths", "distinct_episodes")]
-        origin = self.carried[stage][task]
+        origin, score = self.carried[stage][task], self.scores[stage][task]
+        if self.tasks[task] in self.offline:
+            if any(other is not None for other in (returns, *others)):
+                raise Mistake(f"{where} has results, but no environment")
+            if score is not None and not all(map(isfinite, score.values())):
+                raise Mistake(f"a score of {where} that is not finite")
+            return
         if returns is None:
-            if any(other is not None for other in (*others, origin)):
+            if any(other is not None for other in (*others, origin, score)):
                 raise Mistake(f"{where} has no returns, but other results")
             return
         successes, lengths, distinct = others
@@ -209,18 +253,23 @@ class Matrix:
             raise Mistake(f"{where} is carried over from stage {origin}")
 
 
+def _means(cells: Cells) -> list[list[float | None]]:
+    return [[None if cell is None else float(np.mean(cell)) for cell in row] for row in cells]
+
+
 def over_tasks(metric: Callable[..., Any], targets: Sequence[float]) -> Measure:
     """A metric of final returns, for arrays of them, (..., tasks)."""
     return lambda means: metric(list(np.moveaxis(means, -1, 0)), targets)
 
 
-def reference(single: Matrix, tasks: Sequence[str]) -> list[float]:
-    """What each task reached when it was learned alone."""
-    mean, found = single.mean, []
+def reference(single: Matrix, tasks: Sequence[str]) -> list[float | None]:
+    """What each task reached when it was learned alone; none for a task without an environment."""
+    mean = single.mean
+    found: list[float | None] = []
     for task in tasks:
         index = single.tasks.index(task) if task in single.tasks else -1
         value = mean[index][index] if index >= 0 else None
-        if value is None:
+        if value is None and task not in single.offline:
             raise Mistake(f"the reference run has no result for {task}")
         found.append(value)
     return found

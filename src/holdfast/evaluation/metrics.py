@@ -1,4 +1,8 @@
-"""Continual-learning metrics of a performance matrix P: P[i][j] is the mean return on task j after learning task i."""
+"""Continual-learning metrics of a performance matrix.
+
+P[i][j] is the mean return, or the success rate, on task j after learning task i. Tasks that have no environment, and so
+no results, are left out by naming the `tasks` that count.
+"""
 
 from collections.abc import Sequence
 
@@ -6,6 +10,7 @@ import numpy as np
 
 Row = Sequence[float | None]
 Performance = Sequence[Row]  # entries with j <= i count; others may be anything, or None
+Tasks = Sequence[int] | None  # the columns that count; none: all
 
 
 def norm_avg(final: Sequence[float], targets: Sequence[float]) -> float | None:
@@ -26,31 +31,51 @@ def avg_gap(final: Sequence[float], targets: Sequence[float]) -> float:
     return sum(abs(value - target) for value, target in zip(final, targets, strict=True)) / len(targets)
 
 
-def forgetting(performance: Performance) -> list[float]:
+def forgetting(performance: Performance, tasks: Tasks = None) -> list[float]:
     """F_j: the best that task j ever was from the time it was learned, minus what it is in the end."""
     last = len(performance) - 1
     return [
-        max(_at(performance, i, j) for i in range(j, last + 1)) - _at(performance, last, j) for j in range(last + 1)
+        max(_at(performance, i, j) for i in range(j, last + 1)) - _at(performance, last, j)
+        for j in _counting(performance, tasks)
     ]
 
 
-def avg_forgetting(performance: Performance) -> float:
+def avg_forgetting(performance: Performance, tasks: Tasks = None) -> float:
     """AvgF: the mean of F_j over the tasks learned before the last; the last one had no time to be forgotten."""
-    earlier = forgetting(performance)[:-1]
+    earlier = forgetting(performance, _before_the_last(performance, tasks))
     return sum(earlier) / len(earlier) if earlier else 0.0
 
 
-def backward_transfer(performance: Performance) -> float:
+def backward_transfer(performance: Performance, tasks: Tasks = None) -> float:
     """BWT: the mean of P[N][j] - P[j][j] over the tasks learned before the last; negative is forgetting."""
     last = len(performance) - 1
-    gains = [_at(performance, last, j) - _at(performance, j, j) for j in range(last)]
+    gains = [_at(performance, last, j) - _at(performance, j, j) for j in _before_the_last(performance, tasks)]
     return sum(gains) / len(gains) if gains else 0.0
 
 
-def forward_transfer(performance: Performance, single: Sequence[float]) -> float:
+def mean_success(performance: Performance, tasks: Tasks = None) -> float:
+    """The mean success rate over tasks in the end."""
+    rates = [_at(performance, len(performance) - 1, j) for j in _counting(performance, tasks)]
+    return sum(rates) / len(rates)
+
+
+def success_forgetting(performance: Performance, tasks: Tasks = None) -> float:
+    """The mean over the tasks learned before the last of the success rate right after learning minus in the end."""
+    return 0.0 - backward_transfer(performance, tasks)  # not -0.0
+
+
+def forward_transfer(performance: Performance, single: Row, tasks: Tasks = None) -> float:
     """FWT: the mean of P[j][j] - S_j over the tasks after the first; S_j is what task j reaches when learned alone."""
-    gains = [_at(performance, j, j) - single[j] for j in range(1, len(performance))]
+    gains = [_at(performance, j, j) - _at([single], 0, j) for j in _counting(performance, tasks) if j > 0]
     return sum(gains) / len(gains) if gains else 0.0
+
+
+def _counting(performance: Performance, tasks: Tasks) -> Sequence[int]:
+    return range(len(performance)) if tasks is None else tasks
+
+
+def _before_the_last(performance: Performance, tasks: Tasks) -> list[int]:
+    return [j for j in _counting(performance, tasks) if j < len(performance) - 1]
 
 
 def _at(performance: Performance, i: int, j: int) -> float:

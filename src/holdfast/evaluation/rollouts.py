@@ -1,7 +1,8 @@
-"""Playing: a policy in a task's environments, all episodes of a protocol in lock-step."""
+"""Rollouts: a policy acts in a task's environments, all episodes of a protocol in lock-step."""
 
 import hashlib
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise, zip_longest
@@ -15,11 +16,12 @@ from holdfast.nets.policy import Policy
 from holdfast.tasks.environments import Environments, Protocol
 from holdfast.tasks.task import Task
 
-Played = tuple[list[float], list[int], list[bool], list[bytes]]  # returns, lengths, successes, stories
+Rollouts = tuple[list[float], list[int], list[bool], list[bytes]]  # returns, lengths, successes, stories
 MARK = 8  # bytes for each step of a story: a hash of all that was observed and done until then
 END = bytes(MARK)  # the last of one that ended by itself
 
-Result = TypeVar("Result")
+Key = TypeVar("Key")
+Outcome = TypeVar("Outcome")
 
 
 @dataclass(frozen=True)
@@ -46,38 +48,42 @@ def evaluate(policy: Policy, task: Task, protocol: Protocol) -> Evaluation:
 
 def evaluate_together(
     players: Sequence[tuple[Policy, Task]], protocol: Protocol, groups: int | None = None
-) -> Iterator[tuple[int, Evaluation]]:
-    """The same for several policies, each in its task: while some are simulated, others act.
+) -> Iterator[tuple[str, Evaluation]]:
+    """The same for several policies, each in its own task: while some are simulated, others act.
 
-    Yields a player's place and what it earned as soon as its last episode ends. A policy's episodes are in two groups
-    on a GPU, so that one alone has something to do as well.
+    Yields a task's name and its result as soon as its last episode ends. A policy's episodes are in two groups on a
+    GPU, so that one alone has something to do as well.
     """
     with ExitStack() as stack:
-        plays = [tables(*player, protocol, groups, stack) for player in players]
-        places = [place for place, group in enumerate(plays) for _ in group]
-        ended: list[dict[int, list[Played]]] = [{} for _ in plays]
-        for number, played in side_by_side([play for group in plays for play in group]):
-            place = places[number]
-            ended[place][number] = played
-            if len(ended[place]) == len(plays[place]):
-                yield place, evaluation([ended[place][part] for part in sorted(ended[place])])
+        rollouts = {
+            (task.name, number): playing
+            for policy, task in players
+            for number, playing in enumerate(rollout_groups(policy, task, protocol, groups, stack))
+        }
+        sizes = Counter(name for name, _ in rollouts)
+        ended: dict[str, dict[int, list[Rollouts]]] = {name: {} for name in sizes}
+        for (name, number), played in side_by_side(rollouts):
+            ended[name][number] = played
+            if len(ended[name]) == sizes[name]:
+                yield name, evaluation([ended[name][number] for number in range(sizes[name])])
 
 
-def tables(
+def rollout_groups(
     policy: Policy, task: Task, protocol: Protocol, groups: int | None, stack: ExitStack
-) -> list[Generator[None, None, list[Played]]]:
+) -> list[Generator[None, None, list[Rollouts]]]:
     """A policy's groups of episodes, each with simulators of its own that the stack closes."""
+    if task.environments is None:
+        raise Mistake(f"{task.name} has no environments to play in: give the task some, or score it offline")
     count = min(groups or (2 if policy.device.type == "cuda" else 1), protocol.episodes)
     share = replace(protocol, lanes=-(-min(protocol.lanes, protocol.episodes) // count))
+    simulators = [stack.enter_context(closing(task.environments(share))) for _ in range(count)]
     return [
-        play_rounds(
-            policy.apart(), task, stack.enter_context(closing(task.environments(share))), share.rounds[first::count]
-        )
-        for first in range(count)
+        rollout_rounds(policy.apart(), task, environments, share.rounds[first::count])
+        for first, environments in enumerate(simulators)
     ]
 
 
-def evaluation(groups: Sequence[list[Played]]) -> Evaluation:
+def evaluation(groups: Sequence[list[Rollouts]]) -> Evaluation:
     """What all groups had, in the order of the seeds: the rounds went round the groups."""
     rounds = [played for turn in zip_longest(*groups) for played in turn if played is not None]
     returns, lengths, successes, stories = (list(chain(*column)) for column in zip(*rounds, strict=True))
@@ -90,29 +96,31 @@ def count_distinct(stories: Sequence[bytes]) -> int:
     return len(ordered) - sum(later.startswith(earlier) for earlier, later in pairwise(ordered))
 
 
-def side_by_side(plays: Sequence[Generator[None, None, Result]]) -> Iterator[tuple[int, Result]]:
-    """Carries these on in turn to their ends; yields the number of each, and what it had in the end, when it ends."""
-    going = dict(enumerate(plays))
+def side_by_side(rollouts: Mapping[Key, Generator[None, None, Outcome]]) -> Iterator[tuple[Key, Outcome]]:
+    """Carries these on in turn to their ends; yields the key of each, and what it returned, when it ends."""
+    going = dict(rollouts)
     while going:
-        for number, playing in list(going.items()):
+        for key, rollout in list(going.items()):
             try:
-                next(playing)
+                next(rollout)
             except StopIteration as end:
-                del going[number]
-                yield number, end.value
+                del going[key]
+                yield key, end.value
 
 
-def play_rounds(
+def rollout_rounds(
     policy: Policy, task: Task, environments: Environments, rounds: Sequence[Sequence[int]]
-) -> Generator[None, None, list[Played]]:
+) -> Generator[None, None, list[Rollouts]]:
     """One round of seeds after the other."""
     played = []
     for seeds in rounds:
-        played.append((yield from play(policy, task, environments, seeds)))
+        played.append((yield from rollout(policy, task, environments, seeds)))
     return played
 
 
-def play(policy: Policy, task: Task, environments: Environments, seeds: Sequence[int]) -> Generator[None, None, Played]:
+def rollout(
+    policy: Policy, task: Task, environments: Environments, seeds: Sequence[int]
+) -> Generator[None, None, Rollouts]:
     """One episode per seed; pauses whenever it would wait for the simulators."""
     count = len(seeds)
     observations = environments.reset(seeds)

@@ -67,11 +67,12 @@ class Policy:
         if observations.shape != expected:
             raise Mistake(f"the policy expects observations of shape {expected}, got {observations.shape}")
         self.interface.check_dtype(observations.dtype)
-        if observations.dtype != np.uint8:
-            with np.errstate(all="ignore"):
-                scaled = (observations - self.shift) / self.scale
-            _check_size("observation", observations, scaled)
-        return observations
+        if len(self.interface.observation) == 3:
+            return observations
+        with np.errstate(all="ignore"):
+            scaled = (observations - self.shift) / self.scale
+        _check_size("observation", observations, scaled)
+        return observations.astype(np.float32)  # here, so that every device gets the same numbers
 
     def _rewards(self, given: Any, rows: int) -> np.ndarray:
         """The rewards, (N,) or one for all; raises unless they are numbers that returns-to-go can be made of."""

@@ -16,6 +16,7 @@ KINDS: dict[str, dict[str, Any]] = {  # what must be known of each kind, for tho
     "resume": {"stage": int, "step": int},
     "train": {"stage": int, "task": str, "step": int, "loss": float},
     "evaluate": {"stage": int, "task": str, "mean": float},
+    "score": {"stage": int, "task": str, "score": dict[str, float]},
 }
 OPTIONAL = {"phase": str, "phases": dict[str, int]}  # which events of version 0.1 do not have
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.errors import Mistake
-from holdfast.evaluation.certificates import Certificate, fingerprint
+from holdfast.evaluation.certificates import Certificate, fingerprint, format_of
 from holdfast.learners.learner import Learner
 from holdfast.runs.folder import RunFolder
 
@@ -15,10 +15,10 @@ def restore(learner: Learner, folder: RunFolder, stage: int) -> None:
 
     Raises if a task is not, to the bit, what its certificate says.
     """
-    snapshot = folder.snapshot(stage)
+    snapshot, certificates = folder.snapshot(stage), folder.read_certificates()
     try:
         learner.restore(snapshot)
-        found = fingerprints(learner)
+        found = fingerprints(learner, format_of(certificates))
     except UNFIT as problem:
         raise Mistake(
             f"the weights in {folder.path} are not those of a learner with this config.json ({problem!r}): "
@@ -29,12 +29,12 @@ def restore(learner: Learner, folder: RunFolder, stage: int) -> None:
             f"{folder.path / 'weights/index.json'} says that {', '.join(found)} were learned by stage {stage}, but the "
             f"order is {', '.join(folder.order)}: bring it back from a copy"
         )
-    check_certificates(found, folder.read_certificates(), folder)
+    check_certificates(found, certificates, folder)
 
 
-def fingerprints(learner: Learner) -> dict[str, str]:
+def fingerprints(learner: Learner, format: int) -> dict[str, str]:
     """The fingerprint of every learned task, as it is now."""
-    return {name: fingerprint(learner.policy(name)) for name in learner.learned}
+    return {name: fingerprint(learner.policy(name), format) for name in learner.learned}
 
 
 def check_certificates(found: dict[str, str], certificates: Sequence[Certificate], folder: RunFolder) -> None:

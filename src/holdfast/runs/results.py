@@ -9,8 +9,9 @@ import numpy as np
 
 from holdfast.errors import BrokenRetention, Mistake
 from holdfast.evaluation.cached import evaluate_once
-from holdfast.evaluation.certificates import Certificate, changed
+from holdfast.evaluation.certificates import Certificate, changed, format_of
 from holdfast.evaluation.matrix import Matrix, reference
+from holdfast.evaluation.offline import offline_score
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.learners.learner import Learner
 from holdfast.runs.folder import RunFolder
@@ -19,6 +20,7 @@ from holdfast.runs.progress import Screen
 from holdfast.runs.restore import fingerprints, restore
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import Suite
+from holdfast.tasks.task import Task
 from holdfast.training.cache import Cache, NoCache
 
 TOGETHER = 5  # tasks that are played at once, each in simulators of its own
@@ -64,7 +66,8 @@ class Record:
                 self._certify(stage, self._fingerprinted(stage))
 
     def _fingerprinted(self, stage: int) -> list[Certificate]:
-        return [Certificate(stage, name, found) for name, found in fingerprints(self.learner).items()]
+        format = format_of(self.certificates)
+        return [Certificate(stage, name, found, format) for name, found in fingerprints(self.learner, format).items()]
 
     def _certify(self, stage: int, found: Sequence[Certificate]) -> None:
         self.certificates = [known for known in self.certificates if known.stage != stage] + [*found]
@@ -72,39 +75,66 @@ class Record:
         self.folder.event("certify", stage=stage, tasks=self._fingerprints(stage))
 
     def evaluate(self, stage: int) -> None:
-        """Plays every task learned so far, or carries a result over where nothing changed since it was played."""
-        wanted = len(self.suite.tasks) if self.options.full_matrix else stage + 1
-        again = self.options.re_evaluate
-        missing = [index for index in range(wanted) if again or self.matrix.returns[stage][index] is None]
-        origins = {index: self._unchanged_since(stage, index) for index in missing}
-        name = f"task {stage + 1} of {len(self.suite.tasks)}: evaluate"
+        """Evaluates every task learned so far, or carries a result over where nothing changed since."""
+        wanted = self.suite.tasks if self.options.full_matrix else self.suite.tasks[: stage + 1]
+        missing = [task for task in wanted if self.options.re_evaluate or not self._has_result(stage, task)]
+        name, done = f"task {stage + 1} of {len(self.suite.tasks)}: evaluate", len(wanted) - len(missing)
         if missing:
-            self.screen.show(name, wanted - len(missing), wanted)
-        for done, (index, told) in enumerate(self._results(stage, origins), wanted - len(missing) + 1):
-            task, mean = self.suite.names[index], float(np.mean(self.matrix.returns[stage][index]))
-            self.folder.event("evaluate", stage=stage, task=task, mean=mean, **told)
+            self.screen.show(name, done, len(wanted))
+        for task, value in self._results(stage, missing):
+            done += 1
             self._keep()
-            self.screen.show(name, done, wanted, f"{task} {mean:.4g}")
+            self.screen.show(name, done, len(wanted), f"{task} {value:.4g}")
 
-    def _results(self, stage: int, origins: dict[int, int | None]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Enters these tasks' results, one after the other as they come; yields each task's index and where from."""
-        for index, origin in origins.items():
+    def _has_result(self, stage: int, task: Task) -> bool:
+        """Whether a task has its result after a stage; there is none of a task that cannot be evaluated at all."""
+        if task.environments:
+            return self.matrix.returns[stage][self._index(task.name)] is not None
+        return task.held_out is None or self.matrix.scores[stage][self._index(task.name)] is not None
+
+    def _index(self, task: str) -> int:
+        return self.suite.names.index(task)
+
+    def _results(self, stage: int, tasks: Sequence[Task]) -> Iterator[tuple[str, float]]:
+        """Enters the results of these tasks as they come; yields each task's name and its mean return or its score."""
+        origins = {task.name: self._unchanged_since(stage, task) for task in tasks}
+        for name, origin in origins.items():
             if origin is not None:
-                self.matrix.carry(stage, index, origin)
-                yield index, {"carried": origin, "recalled": False}
-        played = [index for index, origin in origins.items() if origin is None]
+                self.matrix.carry(stage, self._index(name), origin)
+                yield name, self._report(stage, name, carried=origin, recalled=False)
+        changed = [task for task in tasks if origins[task.name] is None]
+        for task in changed:
+            if not task.environments:
+                self.matrix.record_score(stage, self._index(task.name), self._score(stage, task))
+                yield task.name, self._report(stage, task.name, carried=None)
+        played = [task for task in changed if task.environments]
         for first in range(0, len(played), TOGETHER):
-            together = played[first : first + TOGETHER]
-            for place, result in self._played(stage, together):
-                self.matrix.record(stage, together[place], result)
-                yield together[place], {"carried": None, "recalled": result.recalled}
+            for name, result in self._played(stage, played[first : first + TOGETHER]):
+                self.matrix.record(stage, self._index(name), result)
+                yield name, self._report(stage, name, carried=None, recalled=result.recalled)
 
-    def _played(self, stage: int, indices: Sequence[int]) -> Iterator[tuple[int, Evaluation]]:
+    def _report(self, stage: int, task: str, **source: Any) -> float:
+        """Writes the event of a result, and returns the mean return or the score."""
+        returns, score = (cells[stage][self._index(task)] for cells in (self.matrix.returns, self.matrix.scores))
+        if returns is None:
+            self.folder.event("score", stage=stage, task=task, score=score, **source)
+            return next(iter(score.values()))
+        mean = float(np.mean(returns))
+        self.folder.event("evaluate", stage=stage, task=task, mean=mean, **source)
+        return mean
+
+    def _played(self, stage: int, tasks: Sequence[Task]) -> Iterator[tuple[str, Evaluation]]:
         """These tasks at once."""
         self.bring_learner_to(stage)
-        tasks = [self.suite.tasks[index] for index in indices]
         players = [(self.learner.policy(task.name, known=stage + 1), task) for task in tasks]
         return evaluate_once(players, self.protocol, NoCache() if self.options.re_evaluate else self.cache)
+
+    def _score(self, stage: int, task: Task) -> dict[str, float]:
+        """The offline score of a task without an environment."""
+        self.bring_learner_to(stage)
+        dataset = task.held_out_dataset
+        assert dataset is not None
+        return offline_score(self.learner.policy(task.name, known=stage + 1), dataset)
 
     def close(self) -> None:
         """Leaves learner and results as the last task left them."""
@@ -120,14 +150,14 @@ class Record:
         matrix.bytes = self.folder.bytes(self.folder.learned - 1)
         self.folder.write_matrix(matrix)
 
-    def _unchanged_since(self, stage: int, index: int) -> int | None:
+    def _unchanged_since(self, stage: int, task: Task) -> int | None:
         """The first stage whose result on a task also holds after this one: same policy, same episodes."""
+        index = self._index(task.name)
         if self.options.re_evaluate or index > stage:
             return None
-        task = self.suite.names[index]
-        now = self._fingerprints(stage).get(task)
-        same = [old for old in range(index, stage) if now and self._fingerprints(old).get(task) == now]
-        return next((old for old in same if self.matrix.returns[old][index] is not None), None)
+        now = self._fingerprints(stage).get(task.name)
+        same = [old for old in range(index, stage) if now and self._fingerprints(old).get(task.name) == now]
+        return next((old for old in same if self._has_result(old, task)), None)
 
     def _fingerprints(self, stage: int) -> dict[str, str]:
         return {found.task: found.fingerprint for found in self.certificates if found.stage == stage}
@@ -135,13 +165,21 @@ class Record:
 
 def empty_matrix(suite: Suite, learner: Learner) -> Matrix:
     """The matrix of a run that has no results yet."""
-    plan, targets = learner.plan, [task.target for task in suite.tasks]
+    plan = learner.plan
     return Matrix(
-        plan.suite, plan.learner, plan.preset, plan.seed, plan.budget, asdict(plan.protocol), suite.names, targets
+        suite=plan.suite,
+        learner=plan.learner,
+        preset=plan.preset,
+        seed=plan.seed,
+        budget=plan.budget,
+        protocol=asdict(plan.protocol),
+        tasks=suite.names,
+        targets=[task.target for task in suite.tasks],
+        offline=[task.name for task in suite.tasks if not task.environments],
     )
 
 
-def single_results(path: Path, suite: Suite, protocol: Protocol) -> list[float]:
+def single_results(path: Path, suite: Suite, protocol: Protocol) -> list[float | None]:
     """What each task reached in a run of the learner `single`, with the same targets and in the same protocol."""
     matrix = RunFolder(path).read_matrix()
     if matrix is None or matrix.learner != "single":

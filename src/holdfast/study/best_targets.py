@@ -20,7 +20,7 @@ def best_sweep(found: Group, groups: Sequence[Group]) -> dict[str, Estimate]:
         return {}
     alike = [one for one in groups if one.matrices and _same_but_targets(one, found)]
     best = {}
-    for task in found.matrices[0].tasks:
+    for task in found.matrices[0].final:
         asked = [_mean(one, task) for one in alike if task in asked_otherwise(one)]
         if asked:
             best[task] = Estimate(max(_mean(found, task), *asked))
@@ -42,5 +42,4 @@ def _without_targets(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _mean(found: Group, task: str) -> float:
     """The mean return of a task in the end, over the runs of a group."""
-    place = found.matrices[0].tasks.index(task)
-    return float(np.mean([np.mean(matrix.final[place]) for matrix in found.matrices]))
+    return float(np.mean([np.mean(matrix.final[task]) for matrix in found.matrices]))

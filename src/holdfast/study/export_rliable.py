@@ -16,6 +16,8 @@ def scores(found: Records) -> dict[str, np.ndarray]:
     groups = [one for one in group_runs(found.results) if one.matrices]
     if odd := [one.label for one in groups if set(one.matrices[0].tasks) != set(found.tasks)]:
         raise Mistake(f"{odd[0]} has not learned all of {', '.join(found.tasks)}: leave its runs out")
+    if offline := [task for one in groups for task in one.matrices[0].offline]:
+        raise Mistake(f"{offline[0]} has no environment, and so no returns: there are no normalised scores of it")
     return {one.label: _shares(one, found.tasks) for one in groups}
 
 

@@ -42,10 +42,11 @@ class RunResult:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The plan, flat, and which data it was."""
+        """The plan, flat, which data it was, and the tasks that were not played."""
         plan = flattened(completed(self.plan))
         flat = {name.removeprefix("config."): value for name, value in plan if name not in ASIDE}
-        return flat | ({"datasets": self.data} if self.data else {})
+        offline = self.matrix.offline if self.matrix else []
+        return flat | ({"datasets": self.data} if self.data else {}) | ({"offline": offline} if offline else {})
 
     @property
     def data(self) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from holdfast.data.printable import printable
 from holdfast.evaluation.certificates import Certificate, changed, verdict
-from holdfast.evaluation.matrix import Matrix
+from holdfast.evaluation.matrix import METRICS, Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.study.published import PublishedRow
 from holdfast.study.summary import fewest_to_most
@@ -21,10 +21,12 @@ def _text(value: object, style: str = "") -> Text:
 
 def reference_lines(matrix: Matrix, data_returns: Mapping[str, float], row: PublishedRow | None) -> list[str]:
     """The metrics of the recorded data, and those that the publication reports."""
-    known = [data_returns[task] for task in matrix.tasks if task in data_returns]
+    played = matrix.played()
+    known = [data_returns[matrix.tasks[task]] for task in played if matrix.tasks[task] in data_returns]
     lines = []
-    if len(known) == len(matrix.tasks):
-        lines.append(f"the data itself: {measures(norm_avg(known, matrix.targets), avg_gap(known, matrix.targets))}")
+    if known and len(known) == len(played):
+        targets = [matrix.targets[task] for task in played]
+        lines.append(f"the data itself: {measures(norm_avg(known, targets), avg_gap(known, targets))}")
     if row:
         metrics = measures(row.get("NormAvg"), row.get("AvgGap"), row.get("AvgF"))
         copies = row.get("copies", len(matrix.tasks))
@@ -49,7 +51,7 @@ def matrix_table(matrix: Matrix, data_returns: Mapping[str, float], row: Publish
     for stage, task in enumerate(matrix.tasks):
         cells = zip(mean[stage], matrix.carried[stage], strict=True)
         table.add_row(_text(task), *(_cell(value, origin) for value, origin in cells))
-    for rows in (_interval_rows(matrix), _success_rows(matrix)):
+    for rows in (_interval_rows(matrix), _success_rows(matrix), _score_rows(matrix)):
         table.add_section()
         for line in rows:
             table.add_row(*line)
@@ -85,15 +87,29 @@ def _interval_rows(matrix: Matrix) -> list[list[str | Text]]:
 
 def _success_rows(matrix: Matrix) -> list[list[str | Text]]:
     """The success rate of the last episodes with its 95 % confidence interval."""
-    found = matrix.success().values()
-    between = [f"{100 * one['interval'][0]:.0f}, {one['interval'][1]:.0%}" for one in found]
-    return [["success", *(f"{one['rate']:.0%}" for one in found)], ["95 %: from, to", *between]] if found else []
+    found = matrix.success()
+    if not found:
+        return []
+    rates = {task: f"{one['rate']:.0%}" for task, one in found.items()}
+    between = {task: f"{100 * one['interval'][0]:.0f}, {one['interval'][1]:.0%}" for task, one in found.items()}
+    rows = {"success": rates, "95 %: from, to": between}
+    return [[name, *(cells.get(task, "") for task in matrix.tasks)] for name, cells in rows.items()]
+
+
+def _score_rows(matrix: Matrix) -> list[list[str | Text]]:
+    """After each task, how well tasks without an environment predict the actions of their held-out episodes."""
+    rows: list[list[str | Text]] = []
+    for stage, scores in enumerate(matrix.scores):
+        for measure in dict.fromkeys(name for score in scores for name in score or {}):
+            cells = [_cell((score or {}).get(measure)) for score in scores]
+            rows.append([_text(f"{measure}, after {matrix.tasks[stage]}"), *cells])
+    return rows
 
 
 def metrics_line(matrix: Matrix) -> str:
     """The metrics of a run, its copies and its size."""
     metrics = matrix.metrics()
-    known = {name: metrics[name] for name in ("NormAvg", "AvgGap", "AvgF", "BWT", "FWT") if metrics[name] is not None}
+    known = {name: metrics[name] for name in METRICS if metrics[name] is not None}
     sure = {name: f" ({pair[0]:.3g} to {pair[1]:.3g})" for name, pair in matrix.intervals().items() if name in known}
     numbers = [f"{name} {value:.4g}{sure.get(name, '')}" for name, value in known.items()]
     size = f"{matrix.bytes['total'] / 1e6:.2f} MB"

@@ -1,12 +1,13 @@
 """What a group of runs amounts to, and how sure that is."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
 from holdfast.benchmarks.panda.random_returns import SCORES
-from holdfast.evaluation.matrix import Matrix, over_tasks
+from holdfast.evaluation.matrix import Cells, Matrix, over_tasks
 from holdfast.evaluation.metrics import avg_gap, norm_avg, shares
 from holdfast.evaluation.statistics import (
     Interval,
@@ -32,44 +33,49 @@ class Estimate:
 class Summary:
     """Means over the runs of a group, after the last task."""
 
-    returns: dict[str, Estimate]  # by task
-    success: dict[str, Estimate]  # by task; all episodes of all runs together
-    learned: dict[str, Estimate]  # by task: what it was right after it was learned
-    lost: dict[str, Estimate]  # by task: F
-    distinct: dict[str, int]  # by task: distinct episodes of a run, at least
-    normalised: Estimate | None  # NormAvg
-    middle: Estimate | None  # IQM: of shares of the targets, over runs and tasks
-    gap: Estimate  # AvgGap
-    behind: Estimate | None  # by how much the expert's mean return is better, start by start, over all tasks
-    forgetting: Estimate  # AvgF
     copies: tuple[int, int]  # the fewest and the most
     bytes: float
+    scores: dict[str, dict[str, float]]  # by task without an environment: the mean of each offline score
+    returns: dict[str, Estimate] = field(default_factory=dict)  # by task with an environment, as all that follows
+    success: dict[str, Estimate] = field(default_factory=dict)  # by task; all episodes of all runs together
+    learned: dict[str, Estimate] = field(default_factory=dict)  # by task: what it was right after it was learned
+    lost: dict[str, Estimate] = field(default_factory=dict)  # by task: F
+    distinct: dict[str, int] = field(default_factory=dict)  # by task: distinct episodes of a run, at least
+    normalised: Estimate | None = None  # NormAvg
+    middle: Estimate | None = None  # IQM: of shares of the targets, over runs and tasks
+    gap: Estimate | None = None  # AvgGap; none if no task has an environment
+    behind: Estimate | None = None  # by how much the expert's mean return is better, start by start, over all tasks
+    forgetting: Estimate | None = None  # AvgF
+    mean_success: Estimate | None = None  # over all tasks
+    success_forgetting: Estimate | None = None  # over the tasks before the last
 
     @property
     def forgotten(self) -> float:
         """AvgF."""
-        return self.forgetting.value
+        return self.forgetting.value if self.forgetting else 0.0
 
     @property
     def episodes(self) -> int:
         """Distinct ones of a task in a run, at least."""
-        return min(self.distinct.values())
+        return min(self.distinct.values(), default=0)
 
 
 @dataclass(frozen=True)
 class Histories:
-    """Mean returns on every task after every stage, as they were and as they might have been."""
+    """Mean results on every task with an environment after every stage, as they were and as they might have been."""
 
+    learned: list[int]  # by task: the stage that learned it
     means: np.ndarray  # (runs, tasks, stages)
     drawn: np.ndarray  # (resamples, runs, tasks, stages)
     sure: list[bool]  # by task: whether there is more than one episode of one run, and so a spread to speak of
 
     @classmethod
-    def of(cls, matrices: Sequence[Matrix]) -> "Histories":
-        runs = [_history(matrix) for matrix in matrices]
-        distinct = [matrix.distinct_episodes[-1] for matrix in matrices]
+    def of(cls, matrices: Sequence[Matrix], name: Literal["returns", "successes"] = "returns") -> "Histories":
+        played = matrices[0].played()
+        runs = [_history(getattr(matrix, name), played) for matrix in matrices]
+        distinct = [[matrix.distinct_episodes[-1][task] for task in played] for matrix in matrices]
         means = np.array([[task.mean(axis=-1) for task in run] for run in runs])
-        return cls(means, resample(runs, distinct), [sum(counts) > 1 for counts in zip(*distinct, strict=True)])
+        return cls(played, means, resample(runs, distinct), [sum(counts) > 1 for counts in zip(*distinct, strict=True)])
 
     def estimate(self, measure: Callable[[np.ndarray], np.ndarray], task: int | None = None) -> Estimate:
         """Of a number (...,) that all runs (..., runs, tasks, stages) give together, of one task or of all."""
@@ -84,23 +90,50 @@ class Histories:
         """The mean over runs of a measure of what tasks were at their best, and are no more: of F."""
         return self.estimate(lambda means: measure(means.max(axis=-1) - means[..., -1]).mean(axis=-1), task)
 
+    @property
+    def earlier(self) -> list[int]:
+        """The tasks that were learned before the last stage, and so had time to be forgotten."""
+        return [task for task, stage in enumerate(self.learned) if stage < self.means.shape[-1] - 1]
+
+    def lost_since_learned(self) -> Estimate:
+        """The mean over runs and earlier tasks of what a task was right after it was learned minus in the end."""
+        earlier = self.earlier
+        if not earlier:
+            return Estimate(0.0)
+        stages = [self.learned[task] for task in earlier]
+        return self.estimate(lambda means: (means[..., earlier, stages] - means[..., earlier, -1]).mean(axis=(-1, -2)))
+
 
 def summarise(matrices: Sequence[Matrix], expert: ExpertRecord | None = None) -> Summary:
     """The summary of complete runs of one suite in one order; `expert` is what it earned from the same starts."""
-    tasks, targets, runs = matrices[0].tasks, matrices[0].targets, Histories.of(matrices)
-    return Summary(
+    kept = Summary(
+        copies=(min(matrix.copies for matrix in matrices), max(matrix.copies for matrix in matrices)),
+        bytes=float(np.mean([matrix.bytes["total"] for matrix in matrices])),
+        scores=_scores(matrices),
+    )
+    if not matrices[0].played():
+        return kept
+    first, runs = matrices[0], Histories.of(matrices)
+    tasks = [first.tasks[task] for task in first.played()]
+    targets = [first.targets[task] for task in first.played()]
+    rates = Histories.of(matrices, "successes") if any(matrix.knows_success for matrix in matrices) else None
+    return replace(
+        kept,
         returns={task: runs.mean(task_mean(index), index) for index, task in enumerate(tasks)},
         success=_success(matrices),
-        learned={task: runs.estimate(_learned(index), index) for index, task in enumerate(tasks)},
+        learned={task: runs.estimate(_learned(index, runs.learned[index]), index) for index, task in enumerate(tasks)},
         lost={task: runs.forgotten(task_mean(index), index) for index, task in enumerate(tasks)},
-        distinct={task: min(one.distinct_episodes[-1][index] for one in matrices) for index, task in enumerate(tasks)},
+        distinct={
+            task: min(one.distinct_episodes[-1][stage] for one in matrices)
+            for task, stage in zip(tasks, runs.learned, strict=True)
+        },
         normalised=None if norm_avg(targets, targets) is None else runs.mean(over_tasks(norm_avg, targets)),
         middle=_middle(runs, tasks, targets),
         gap=runs.mean(over_tasks(avg_gap, targets)),
         behind=_behind(matrices, expert) if expert else None,
-        forgetting=runs.forgotten(lambda lost: lost[..., :-1].mean(axis=-1)) if len(tasks) > 1 else Estimate(0.0),
-        copies=(min(matrix.copies for matrix in matrices), max(matrix.copies for matrix in matrices)),
-        bytes=float(np.mean([matrix.bytes["total"] for matrix in matrices])),
+        forgetting=_forgetting(runs),
+        mean_success=rates.mean(lambda final: final.mean(axis=-1)) if rates else None,
+        success_forgetting=rates.lost_since_learned() if rates else None,
     )
 
 
@@ -110,14 +143,28 @@ def fewest_to_most(counts: Iterable[int]) -> str:
     return f"{ends[0]} to {ends[-1]}" if ends[0] < ends[-1] else str(ends[0])
 
 
-def _history(matrix: Matrix) -> list[np.ndarray]:
+def _history(cells: Cells, tasks: Sequence[int]) -> list[np.ndarray]:
     """For each task, every episode after every stage, (stages, episodes); before it was learned, as when it was."""
-    count = len(matrix.tasks)
-    return [np.array([matrix.returns[max(stage, task)][task] for stage in range(count)]) for task in range(count)]
+    return [np.array([cells[max(stage, task)][task] for stage in range(len(cells))], float) for task in tasks]
 
 
-def _learned(task: int) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda means: means[..., task, task].mean(axis=-1)
+def _learned(task: int, stage: int) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda means: means[..., task, stage].mean(axis=-1)
+
+
+def _forgetting(runs: Histories) -> Estimate:
+    earlier = runs.earlier
+    return runs.forgotten(lambda lost: lost[..., earlier].mean(axis=-1)) if earlier else Estimate(0.0)
+
+
+def _scores(matrices: Sequence[Matrix]) -> dict[str, dict[str, float]]:
+    """The mean over runs of the offline scores in the end, by task and measure."""
+    found = {}
+    for index, task in enumerate(matrices[0].tasks):
+        scores = [matrix.scores[-1][index] for matrix in matrices]
+        if all(scores):
+            found[task] = {name: float(np.mean([score[name] for score in scores])) for name in scores[0]}
+    return found
 
 
 def floors(tasks: Sequence[str]) -> list[float]:
@@ -142,12 +189,9 @@ def _behind(matrices: Sequence[Matrix], expert: ExpertRecord) -> Estimate | None
     starts, own = ("first_seed", "episodes"), expert.returns
     if any(matrix.protocol.get(name) != expert.protocol[name] for matrix in matrices for name in starts):
         return None
-    runs = [
-        [np.subtract(own[task], returns) for task, returns in zip(matrix.tasks, matrix.final, strict=True)]
-        for matrix in matrices
-    ]
+    runs = [[np.subtract(own[task], returns) for task, returns in matrix.final.items()] for matrix in matrices]
     mean = float(np.mean([[np.mean(task) for task in run] for run in runs]))
-    distinct = [matrix.distinct_episodes[-1] for matrix in matrices]
+    distinct = [[matrix.distinct_episodes[-1][task] for task in matrix.played()] for matrix in matrices]
     return Estimate(mean, middle(resample(runs, distinct).mean(axis=(1, 2))))
 
 
@@ -155,8 +199,8 @@ def _success(matrices: Sequence[Matrix]) -> dict[str, Estimate]:
     if not any(matrix.success() for matrix in matrices):
         return {}
     found = {}
-    for index, task in enumerate(matrices[0].tasks):
+    for index in matrices[0].played():
         successes = [success for matrix in matrices for success in matrix.successes[-1][index]]
         distinct = sum(matrix.distinct_episodes[-1][index] for matrix in matrices)
-        found[task] = Estimate(*success_rate(successes, distinct))
+        found[matrices[0].tasks[index]] = Estimate(*success_rate(successes, distinct))
     return found

@@ -126,9 +126,14 @@ def is_complete(job: Job) -> bool:
 
 
 def fully_evaluated(matrix: Matrix | None, full: bool) -> bool:
-    """Whether every task was evaluated after each stage from its own on, or, if `full`, after every stage."""
-    rows = matrix.returns if matrix else [[None]]
-    return all(cell is not None for stage, row in enumerate(rows) for cell in (row if full else row[: stage + 1]))
+    """Whether every task with an environment has results after each stage from its own on, or, if `full`, after all."""
+    if matrix is None:
+        return False
+    return all(
+        row[task] is not None
+        for stage, row in enumerate(matrix.returns)
+        for task in matrix.played(None if full else stage + 1)
+    )
 
 
 def outcome_table(outcomes: Sequence[Outcome]) -> Table:

@@ -18,6 +18,7 @@ from holdfast.study.summary import Estimate, Summary, fewest_to_most, summarise
 
 Value = str | Estimate
 SEEDS, TASK, DATA = "seeds", "task", "the data itself"
+SUCCESS, SUCCESS_LOST = "success %", "success F %"
 MADE = {"budget": "budget", "protocol": "protocol.name"}  # columns that say how runs were made, and the settings
 MEASURES = ("copies", "NormAvg", "AvgGap", "AvgF")  # that the publication has
 
@@ -92,7 +93,8 @@ def run_lines(entry: TableEntry) -> list[TableLine]:
     summary = entry.summary
     if summary is None:
         return [entry.line(names, published)]
-    return [entry.line({**names, **summary.returns, **_measures(summary)}, published, rates=summary.success)]
+    values = {**names, **summary.returns, **_scores(summary), **_measures(summary)}
+    return [entry.line(values, published, rates=summary.success)]
 
 
 def task_lines(entry: TableEntry) -> list[TableLine]:
@@ -119,12 +121,15 @@ def _task_line(entry: TableEntry, summary: Summary | None, task: str) -> TableLi
     numbers: dict[str, Value] = {
         "target": Estimate(matrix.targets[matrix.tasks.index(task)]),
         **({"the data": Estimate(data[task])} if task in data else {}),
-        "return": summary.returns[task],
         **_sweep(entry, task),
-        "when learned": summary.learned[task],
-        "F": summary.lost[task],
-        "episodes": str(summary.distinct[task]),
     }
+    if task in summary.returns:
+        numbers["return"] = summary.returns[task]
+        numbers["when learned"] = summary.learned[task]
+        numbers["F"] = summary.lost[task]
+        numbers["episodes"] = str(summary.distinct[task])
+    elif task in summary.scores:
+        numbers["return"] = _scores(summary)[task]
     rates = {"return": summary.success[task]} if task in summary.success else {}
     return entry.line(values | numbers, published, rates=rates)
 
@@ -149,6 +154,14 @@ def seeds_text(entry: TableEntry) -> str:
     return ", ".join(there) + (f" ({'; '.join(said)})" if said else "")
 
 
+def _scores(summary: Summary) -> dict[str, Value]:
+    """In words, since these are no returns."""
+    return {
+        task: ", ".join(f"{name} {value:.3g}" for name, value in scores.items())
+        for task, scores in summary.scores.items()
+    }
+
+
 def _measures(summary: Summary) -> dict[str, Value]:
     known = {
         "NormAvg": summary.normalised,
@@ -156,11 +169,19 @@ def _measures(summary: Summary) -> dict[str, Value]:
         "IQM": summary.middle,
         "behind the expert": summary.behind,
         "AvgF": summary.forgetting,
+        SUCCESS: _per_cent(summary.mean_success),
+        SUCCESS_LOST: _per_cent(summary.success_forgetting),
         "copies": fewest_to_most(summary.copies),
         "MB": Estimate(summary.bytes / 1e6),
-        "episodes": fewest_to_most(summary.distinct.values()),
+        "episodes": fewest_to_most(summary.distinct.values()) if summary.distinct else None,
     }
     return {name: value for name, value in known.items() if value is not None}
+
+
+def _per_cent(rate: Estimate | None) -> Estimate | None:
+    if rate is None:
+        return None
+    return Estimate(100 * rate.value, rate.interval and (100 * rate.interval[0], 100 * rate.interval[1]))
 
 
 def data_lines(suite: str, results: Sequence[RunResult]) -> list[TableLine]:
@@ -191,7 +212,7 @@ def expert_line(expert: ExpertRecord, matrix: Matrix) -> TableLine:
 
 
 def _reference(means: Mapping[str, float], matrix: Matrix) -> dict[str, Value]:
-    values = list(means.values())
-    share, gap = norm_avg(values, matrix.targets), avg_gap(values, matrix.targets)
-    known = {"NormAvg": share, "AvgGap": gap}
+    played = matrix.played()
+    values, targets = [means[matrix.tasks[task]] for task in played], [matrix.targets[task] for task in played]
+    known = {"NormAvg": norm_avg(values, targets), "AvgGap": avg_gap(values, targets)} if played else {}
     return {name: Estimate(value) for name, value in {**means, **known}.items() if value is not None}

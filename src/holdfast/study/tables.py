@@ -25,6 +25,8 @@ from holdfast.study.published import (
 from holdfast.study.table_lines import (
     MADE,
     SEEDS,
+    SUCCESS,
+    SUCCESS_LOST,
     TASK,
     TableEntry,
     TableLine,
@@ -41,8 +43,28 @@ METHOD = (
     "runs' and tasks' scores, where 0 is nothing (chance where targets are negative) and 100 the target. AvgF and F "
     "are exactly 0 where they say 0. episodes: how many distinct ones a mean is of in each run, at least."
 )
+SUCCEEDED = (
+    "success %: the mean over tasks of the success rate in the end. success F %: the mean over the tasks before the "
+    "last of the success rate right after the task was learned minus in the end."
+)
+OFFLINE = (
+    "A task without an environment has no return: its score is how well the actions of held-out episodes are "
+    "predicted, as their likelihood (the geometric mean over steps) or their mean squared error."
+)
 NUMBERED = "A published run stands beside the seed of its number; its random numbers are others."
-SUMMARY = ("NormAvg", "AvgGap", "IQM", "behind the expert", "AvgF", "copies", "MB", "episodes", *MADE)
+SUMMARY = (
+    "NormAvg",
+    "AvgGap",
+    "IQM",
+    "behind the expert",
+    "AvgF",
+    SUCCESS,
+    SUCCESS_LOST,
+    "copies",
+    "MB",
+    "episodes",
+    *MADE,
+)
 DETAILS = (TASK, "target", "the data", "return", SWEEP, "when learned", "F")
 
 
@@ -136,6 +158,10 @@ def make_table(kind: str, found: Records, paper: bool = False) -> ResultTable:
     columns = [SEEDS, *DETAILS, *found.tasks, *SUMMARY]
     title = f"{found.suite}: {KINDS[kind].about}"
     notes = (*KINDS[kind].notes, *_instead(found, {run for line in lines for run in line.runs}))
+    if SUCCESS in used:
+        notes = (*notes, SUCCEEDED)
+    if any(entry.summary and entry.summary.scores for entry in entries):
+        notes = (*notes, OFFLINE)
     if any(entry.sweep for entry in entries) and SWEEP in used:
         notes = (*notes, BEST)
     return ResultTable(title, ("learner", *(name for name in columns if name in used)), tuple(lines), notes)

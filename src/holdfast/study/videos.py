@@ -8,7 +8,7 @@ from io import BytesIO
 import numpy as np
 
 from holdfast.errors import Mistake
-from holdfast.evaluation.rollouts import Played, play
+from holdfast.evaluation.rollouts import Rollouts, rollout
 from holdfast.nets.policy import Policy
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import SuiteSpec
@@ -40,7 +40,7 @@ def film_task(policy: Policy, task: Task, protocol: Protocol, spec: SuiteSpec) -
     view = spec.view(task, replace(protocol, lanes=1, episodes=1))
     frames: list[np.ndarray] = []
     seeds: list[int] = []
-    played: list[Played] = []
+    played: list[Rollouts] = []
     with closing(view.environments):
         while len(frames) < ENOUGH and len(seeds) < protocol.episodes and len(played) == len(seeds):
             seeds.append(protocol.seeds[len(seeds)])
@@ -52,9 +52,9 @@ def film_task(policy: Policy, task: Task, protocol: Protocol, spec: SuiteSpec) -
     return Video(task.name, webm, poster, seeds, returns, successes, (width, height))
 
 
-def _episode(policy: Policy, task: Task, view: View, seed: int, played: list[Played]) -> Iterator[np.ndarray]:
+def _episode(policy: Policy, task: Task, view: View, seed: int, played: list[Rollouts]) -> Iterator[np.ndarray]:
     """What is seen of one episode; its results are added to `played` if it is shown to its end."""
-    playing = play(policy, task, view.environments, [seed])
+    playing = rollout(policy, task, view.environments, [seed])
     for _ in range(MOST):
         try:
             next(playing)

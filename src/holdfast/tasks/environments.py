@@ -10,6 +10,8 @@ import numpy as np
 
 from holdfast.data.validation import Range, validate
 
+SUCCESS = ("is_success", "success")  # the names under which environments report success
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -94,7 +96,7 @@ class InTurn(Environments):
         for i in np.flatnonzero(~self.last.ended):
             observations[i], rewards[i], terminated, truncated, info = self.environments[i].step(actions[i])
             ended[i], cut[i] = terminated or truncated, truncated and not terminated
-            succeeded[i] = bool(info.get("is_success", False))
+            succeeded[i] = any(bool(info.get(name, False)) for name in SUCCESS)
         self.last = Step(observations, rewards, ended, succeeded, cut)
         return self.last
 

@@ -16,17 +16,20 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True)
 class Task:
-    """Something to learn from recorded episodes and to be evaluated on in a simulator."""
+    """Something to learn from recorded episodes, and to be evaluated on in a simulator if there is one."""
 
     name: str
     interface: Interface
     target: float
     """The return that the policy is asked for, and that results are measured against."""
     load: Callable[[], Dataset] = field(repr=False)
-    environments: Callable[[Protocol], Environments] = field(repr=False)
+    environments: Callable[[Protocol], Environments] | None = field(default=None, repr=False)
+    """Makes the environments to evaluate in; without them, the task is learned and scored on held-out episodes."""
     simulator: str | None = None
     """What the environments simulate, with the version of the simulator unless `holdfast.versions` has it: evaluations
     of one policy in one simulator are cached under it. Without it they are not cached."""
+    held_out: Callable[[], Dataset] | None = field(default=None, repr=False)
+    """Loads recorded episodes that are not learned from, to score a task that has no environments."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):  # it becomes part of file names
@@ -34,15 +37,24 @@ class Task:
         if not isinstance(self.interface, Interface):
             raise Mistake(f"the interface of {self.name} must be a holdfast.Interface, got {shown(self.interface)}")
         object.__setattr__(self, "target", validated(f"the target of {self.name}", self.target, float))
-        for part in ("load", "environments"):
-            if not callable(getattr(self, part)):
+        for part in ("load", "environments", "held_out"):
+            optional = part != "load" and getattr(self, part) is None
+            if not optional and not callable(getattr(self, part)):
                 raise Mistake(f"{part} of {self.name} must be a function, got {shown(getattr(self, part))}")
 
     @cached_property
     def dataset(self) -> Dataset:
         """The task's episodes, loaded or made on first use, in the task's interface."""
+        return self._checked(self.load)
+
+    @cached_property
+    def held_out_dataset(self) -> Dataset | None:
+        """The held-out episodes, loaded on first use, in the task's interface; none if the task has none."""
+        return self._checked(self.held_out) if self.held_out else None
+
+    def _checked(self, load: Callable[[], Dataset]) -> Dataset:
         try:
-            dataset = self.load()
+            dataset = load()
             if not isinstance(dataset, Dataset):
                 made = type(dataset).__name__
                 raise Mistake(

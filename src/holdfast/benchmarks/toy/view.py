@@ -13,7 +13,7 @@ SKY, GROUND, GOAL, POINT = (245, 246, 247), (208, 214, 219), (0, 158, 115), (0, 
 
 def view(task: Task, protocol: Protocol) -> View:
     """The field from above, the goal and the point drawn."""
-    environments = task.environments(protocol)
+    environments = task.environments and task.environments(protocol)
     assert isinstance(environments, InTurn)
     field = environments.environments[0]
     assert isinstance(field, Field)

@@ -64,7 +64,8 @@ def front_points(found: Study) -> list[FrontPoint]:
     ]
 
 
-def _turned(gap: Estimate) -> Estimate:
+def _turned(gap: Estimate | None) -> Estimate:
+    assert gap is not None  # a page has only runs with returns
     return Estimate(-gap.value, gap.interval and (-gap.interval[1], -gap.interval[0]))
 
 

@@ -133,7 +133,9 @@ def read_study(roots: Sequence[Path], skip: Skip = refuse) -> Study:
     """All runs in and under these folders; `skip` is told of those that are no run of ours, or damaged."""
     results, runs = read_runs(*roots, several="a page is about one suite", skip=skip), {}
     for result in results:
-        if result.matrix:
+        if result.matrix and not result.matrix.played():
+            skip(f"{result.name} has no task with an environment: holdfast show has its offline scores")
+        elif result.matrix:
             try:
                 runs[result.name] = read_run(result, result.matrix)
             except Mistake as mistake:

@@ -42,7 +42,9 @@ def _origin(run: EvaluatedRun) -> Html:
         "seed": str(run.seed),
         "preset and budget": f"{matrix.preset}, {matrix.budget}",
         "protocol": _said(matrix.protocol),
-        "n of distinct episodes": _said(dict(zip(matrix.tasks, matrix.distinct_episodes[-1], strict=True))),
+        "n of distinct episodes": _said(
+            {matrix.tasks[task]: matrix.distinct_episodes[-1][task] for task in matrix.played()}
+        ),
         "targets": _said(dict(zip(matrix.tasks, matrix.targets, strict=True))),
         "data, SHA-256": _said({task: digest[:16] for task, digest in record.get("datasets", {}).items()}),
         "versions": _said(record.get("versions", {})),

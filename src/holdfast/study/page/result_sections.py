@@ -41,7 +41,7 @@ def _cells(number: int, setting: Setting, tasks: list[str], normed: bool) -> lis
         ", ".join(str(run.seed) for run in setting.runs),
         *(_task(setting, task) for task in tasks),
         *([_estimate(summary.normalised) if summary.normalised else ""] if normed else []),
-        _estimate(summary.gap),
+        _estimate(summary.gap) if summary.gap else "",
         typeset(summary.forgotten),
         fewest_to_most(summary.copies),
         typeset(summary.bytes / 1e6),
@@ -52,7 +52,7 @@ def _cells(number: int, setting: Setting, tasks: list[str], normed: bool) -> lis
 def _task(setting: Setting, task: str) -> Child:
     summary = setting.summary
     if task not in summary.returns:
-        return ""
+        return ", ".join(f"{name} {typeset(value)}" for name, value in summary.scores.get(task, {}).items())
     success = summary.success.get(task)
     rate = element("small", f"{100 * success.value:.3g} % succeed") if success else None
     return joined(_estimate(summary.returns[task]), rate)

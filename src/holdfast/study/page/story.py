@@ -56,7 +56,7 @@ def _unsure(found: Study) -> str:
     """Where no interval can be given."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for setting in found.settings:
-        if setting.summary.gap.interval is None:
+        if setting.summary.gap and setting.summary.gap.interval is None:
             groups.setdefault(_bare(setting), []).append(setting.label)
     said = [
         f"no intervals{f' of {listed_settings(labels)}' if len(labels) < len(found.settings) else ''} are given"
@@ -69,8 +69,8 @@ def _unsure(found: Study) -> str:
 def _bare(setting: Setting) -> tuple[str, ...]:
     """The tasks whose means have no interval; none are named where none has one."""
     means = setting.summary.returns
-    bare = tuple(task for task in setting.tasks if means[task].interval is None)
-    return bare if len(bare) < len(setting.tasks) else ()
+    bare = tuple(task for task in means if means[task].interval is None)
+    return bare if len(bare) < len(means) else ()
 
 
 def what_was_forgotten(found: Study) -> list[str]:
@@ -141,6 +141,7 @@ def measured(setting: Setting) -> str:
     """What a setting reaches."""
     summary = setting.summary
     name, value = ("AvgGap", summary.gap) if summary.normalised is None else ("NormAvg", summary.normalised)
+    assert value is not None  # a page has only runs with returns
     between = f" (95 %: {typeset(value.interval[0])} to {typeset(value.interval[1])})" if value.interval else ""
     return f"{name} {typeset(value.value)}{between}"
 

@@ -43,11 +43,11 @@ def _reel(setting: Setting, screen: Screen) -> Reel:
         return Reel(setting, (), "the run folders have no weights")
     try:
         suite, learner = reopen(run.path, "cpu")
-        videos = []
+        videos, played = [], [task for task in suite.tasks if task.environments]
         with threads(run.record.get("threads", 1)):
-            for number, task in enumerate(suite.tasks):
+            for number, task in enumerate(played):
                 videos.append(film_task(learner.policy(task.name), task, learner.plan.protocol, suite.spec))
-                screen.show(f"film {setting.label}", number + 1, len(suite.tasks), task.name)
+                screen.show(f"film {setting.label}", number + 1, len(played), task.name)
     except Mistake as mistake:
         return Reel(setting, (), str(mistake))
     return Reel(setting, videos)

@@ -1,0 +1,52 @@
+"""Scores without a simulator: how well a policy predicts the actions of held-out episodes."""
+
+from math import exp
+
+import numpy as np
+import torch
+
+from holdfast.data.episodes import Dataset
+from holdfast.data.windows import Windows
+from holdfast.nets.policy import Policy
+from holdfast.tasks.interface import Discrete
+
+BATCH = 64  # windows
+
+
+@torch.no_grad()
+def offline_score(policy: Policy, dataset: Dataset) -> dict[str, float]:
+    """The mean likelihood of the recorded actions if they are discrete, their mean squared error if not.
+
+    The likelihood is the geometric mean over steps, exp(-loss). Episodes are cut into windows of the network's context,
+    one after the other, so that every step counts once; returns to go are the recorded ones.
+    """
+    losses, steps = 0.0, 0
+    actions = policy.interface.actions
+    windows = Windows(
+        dataset,
+        policy.normaliser,
+        actions.active,
+        context=policy.net.config.context,
+        return_scale=policy.return_scale,
+        sampling="windows",
+        device=policy.device,
+    )
+    first, lengths = every_step_once(dataset, windows.steps.context)
+    for begin in range(0, len(first), BATCH):
+        part = slice(begin, begin + BATCH)
+        count = int(lengths[part].sum())
+        losses += count * float(policy.net.loss(windows.steps.batch(first[part], lengths[part])))
+        steps += count
+    mean = losses / steps
+    return {"likelihood": exp(-mean)} if isinstance(actions, Discrete) else {"squared error": mean}
+
+
+def every_step_once(dataset: Dataset, context: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first steps and the lengths of windows that follow each other through every episode."""
+    pieces = [
+        (start + offset, min(context, length - offset))
+        for start, length in zip(dataset.starts.tolist(), dataset.lengths.tolist(), strict=True)
+        for offset in range(0, length, context)
+    ]
+    first, lengths = np.array(pieces).T
+    return first, lengths
