@@ -117,7 +117,7 @@ def test_an_unknown_command_is_answered_with_the_nearest(wrong, right, capsys):
     assert f"did you mean {right}?" in refused(capsys, wrong)
 
 
-@pytest.mark.parametrize("words", ["--version", "help", "completion bash", "completion zsh"])
+@pytest.mark.parametrize("words", ["--version", "help", "suites", "completion bash", "completion zsh"])
 def test_what_needs_no_network_does_not_import_torch(words):
     code = "import sys; from holdfast.cli.main import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code, *words.split()], check=True, capture_output=True)
@@ -573,7 +573,7 @@ def test_an_interrupt_while_modules_are_imported_is_one_word(tmp_path):
         "try:\n    time.sleep(60)\nexcept BaseException:\n    raise ImportError('broken') from None\n"
     )
     path = os.pathsep.join([str(tmp_path), str(Path(holdfast.__file__).parents[1])])
-    words = [sys.executable, "-m", "holdfast", "suites"]
+    words = [sys.executable, "-m", "holdfast", "learners"]
     with subprocess.Popen(words, env={**os.environ, "PYTHONPATH": path}, stdout=PIPE, stderr=PIPE, text=True) as begun:
         assert begun.stdout.readline() == "importing\n"
         begun.send_signal(signal.SIGINT)

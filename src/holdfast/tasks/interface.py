@@ -1,16 +1,18 @@
 """What a task looks like to a network: its observations, its actions, its horizon."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from holdfast.data.episodes import Dataset
-from holdfast.data.normaliser import Normaliser
 from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
+
+if TYPE_CHECKING:  # torch takes seconds to import, and descriptions of suites do not need it
+    from torch import Tensor
+
+    from holdfast.data.normaliser import Normaliser
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,10 @@ class Discrete:
         return self.vocabulary
 
     @property
-    def active(self) -> Tensor:
+    def active(self) -> "Tensor":
         """Nothing to leave out of the loss: an action is one class."""
+        import torch
+
         return torch.ones(1)
 
     def own(self, actions: np.ndarray) -> np.ndarray:
@@ -65,8 +69,10 @@ class Continuous:
         return self.width
 
     @property
-    def active(self) -> Tensor:
+    def active(self) -> "Tensor":
         """One for each dimension the task has, zero for padding, (width,)."""
+        import torch
+
         return (torch.arange(self.width) < self.dimension).float()
 
     def own(self, actions: np.ndarray) -> np.ndarray:
@@ -105,8 +111,10 @@ class Interface:
         same_kind = type(self.actions) is type(other.actions) and self.actions.shared == other.actions.shared
         return same_kind and self.observation == other.observation
 
-    def normaliser(self, dataset: Dataset) -> Normaliser:
+    def normaliser(self, dataset: Dataset) -> "Normaliser":
         """The scaling of this task's observations."""
+        from holdfast.data.normaliser import Normaliser
+
         return Normaliser.fit(dataset) if self.normalised else Normaliser.identity()
 
     def check_dtype(self, dtype: np.dtype) -> None:

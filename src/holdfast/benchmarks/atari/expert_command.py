@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import tyro
 
-from holdfast.benchmarks.atari import expert
 from holdfast.errors import Mistake
 from holdfast.tasks.suite import Experts, Say
 
 
 def make_expert(name: str, words: Sequence[str], say: Say) -> None:
     """Trains a network to play a game."""
+    from holdfast.benchmarks.atari import expert  # imports torch
+
     if any(word.partition("=")[0] == "--game" for word in words):
         raise Mistake(f"atari/{name} names the game already: leave --game out")
     arguments = ["--game", name, *words]

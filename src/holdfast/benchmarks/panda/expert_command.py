@@ -5,7 +5,7 @@ from functools import partial
 
 import tyro
 
-from holdfast.benchmarks.panda import reach, tune
+from holdfast.benchmarks.panda import tune
 from holdfast.benchmarks.panda.tune import SCRIPTS
 from holdfast.errors import Mistake
 from holdfast.tasks.suite import Experts, Say
@@ -15,6 +15,8 @@ def make_expert(name: str, words: Sequence[str], say: Say) -> None:
     """Trains the network that reaches, or tunes the script of another task."""
     parse = partial(tyro.cli, prog=f"holdfast expert panda/{name}", args=words, config=(tyro.conf.DisallowNone,))
     if name == "reach":
+        from holdfast.benchmarks.panda import reach  # imports torch
+
         reach.run(parse(reach.Settings), say)
     elif name in SCRIPTS:
         tune.run(name, parse(tune.Settings), say)
