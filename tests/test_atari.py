@@ -22,7 +22,7 @@ from holdfast.benchmarks.atari.games import FIVE, STARTS, games
 from holdfast.benchmarks.atari.minari_episodes import resized
 from holdfast.benchmarks.atari.sources import SHIPPED
 from holdfast.benchmarks.atari.suite import BUDGETS, PROTOCOLS
-from holdfast.benchmarks.atari.traces import Emulator, Origin, Recording, cut, load
+from holdfast.benchmarks.atari.traces import Emulator, Origin, Recording, cut, load_traces
 from holdfast.cli.main import main
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.frames import stacked
@@ -44,7 +44,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def short(game: str, data: str = "expert-10", steps: int = 100, episodes: int = 3) -> Recording:
-    recording = cut(load(SHIPPED / f"{game}-{data}.npz.xz"), steps)
+    recording = cut(load_traces(SHIPPED / f"{game}-{data}.npz.xz"), steps)
     return replace(recording, traces=recording.traces[:episodes])
 
 
@@ -121,7 +121,7 @@ def test_a_lane_that_ended_rests_and_the_others_go_on() -> None:
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_every_recording_fits_its_game_and_tells_its_return_along_the_way(path: Path) -> None:
-    recording = load(path)
+    recording = load_traces(path)
     game = next(game for game in FIVE if game.rom == recording.origin.game)
     assert max(trace.actions.max() for trace in recording.traces) < game.actions
     assert all(trace.progress is not None for trace in recording.traces)
@@ -142,7 +142,7 @@ def test_the_emulator_has_as_many_actions_as_a_task_says() -> None:
 
 
 def test_targets_are_the_largest_returns_of_the_data_also_where_it_is_cut() -> None:
-    recording = load(SHIPPED / "boxing-expert-10.npz.xz")
+    recording = load_traces(SHIPPED / "boxing-expert-10.npz.xz")
     assert suite("atari5").task("Boxing").target == max(trace.score for trace in recording.traces)
     small = suite("atari5", ["Boxing"], transitions=1_000)
     assert small.task("Boxing").target == small.task("Boxing").dataset.totals.max()

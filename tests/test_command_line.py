@@ -146,7 +146,14 @@ def settings_of(thing: Any) -> Iterator[type]:
 
 def every_setting() -> list[type]:
     """The classes that flags are made from, with those that they inherit from."""
-    experts = (atari.Config("breakout"), tune.Settings(), reach.Settings(), starts.Config, blind.Config, ExportCommand)
+    experts = (
+        atari.AtariExpertConfig("breakout"),
+        tune.TuneConfig(),
+        reach.ReachConfig(),
+        starts.ExpertReturnsConfig,
+        blind.ActionListsConfig,
+        ExportCommand,
+    )
     runs = [default_command(["--learner", learner]) for learner in LEARNERS]
     found = [kind for thing in (*SETTINGS.values(), *runs, *experts) for kind in settings_of(thing)]
     return list(dict.fromkeys(base for kind in found for base in kind.__mro__ if is_dataclass(base)))

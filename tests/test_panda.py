@@ -16,9 +16,9 @@ import h5py
 import numpy as np
 import pytest
 
-from holdfast.benchmarks.panda.arm import ARMS, load, make, make_shared, plain, shared, to_dataset
-from holdfast.benchmarks.panda.check import check, replay
-from holdfast.benchmarks.panda.demonstrations import build, keep, record
+from holdfast.benchmarks.panda.arm import ARMS, load_dataset, make_environment, make_shared, plain, shared, to_dataset
+from holdfast.benchmarks.panda.check import check_arm, replay_episodes
+from holdfast.benchmarks.panda.demonstrations import build_datasets, keep, record_demonstrations
 from holdfast.benchmarks.panda.random_returns import SCORES, measure
 from holdfast.cli.main import main
 from holdfast.data import minari as store
@@ -46,7 +46,7 @@ def _own_datasets(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def push() -> Demonstrations:
-    build([PUSH], SIZE, silent)
+    build_datasets([PUSH], SIZE, silent)
     return store.read(PUSH.dataset(SIZE))
 
 
@@ -98,14 +98,14 @@ def test_the_layout_by_hand():
 
 def test_a_recording_does_not_depend_on_the_number_of_processes(push):
     with processes(1) as pool:
-        alone = record(PUSH, SIZE, silent, pool)
+        alone = record_demonstrations(PUSH, SIZE, silent, pool)
     for name in ("actions", "rewards", "lengths", "seeds"):
         assert np.array_equal(getattr(alone, name), getattr(push, name))
 
 
 def test_less_data_is_the_beginning_of_more(push):
     with processes(1) as pool:
-        less = record(PUSH, 100, silent, pool)
+        less = record_demonstrations(PUSH, 100, silent, pool)
     first = push.first(100)
     assert np.array_equal(less.actions, first.actions)
     assert first.lengths.sum() >= 100 > first.lengths[:-1].sum()
@@ -193,14 +193,14 @@ def test_recorded_episodes_become_windows_of_the_shared_interface(push):
 
 
 def test_a_check_replays_and_a_changed_reward_is_found(push):
-    found = check(PUSH, SIZE, replays=8)
+    found = check_arm(PUSH, SIZE, replays=8)
     assert found.replayed == 8
     assert found.differing == ()
     assert found.duplicates == 0
     rewards = push.rewards.copy()
     rewards[push.lengths[0]] += 1e-9
     changed = Demonstrations(push.observations, push.actions, rewards, push.lengths, push.seeds)
-    (said,) = replay(PUSH, changed, np.arange(3))
+    (said,) = replay_episodes(PUSH, changed, np.arange(3))
     assert said.startswith("PandaPush episode 1 step 0")
 
 
@@ -230,13 +230,13 @@ BUILD = """
 from holdfast.cli.main import main
 from holdfast.benchmarks.panda import demonstrations as demonstrate
 
-def record_and_say(arm, transitions, report, pool, record=demonstrate.record):
+def record_and_say(arm, transitions, report, pool, record=demonstrate.record_demonstrations):
     def say(*words):
         print("recording", flush=True)
         report(*words)
     return record(arm, transitions, say, pool)
 
-demonstrate.record = record_and_say
+demonstrate.record_demonstrations = record_and_say
 if __name__ == "__main__":
     main(["data", "build", "panda3"])
 """
@@ -258,7 +258,7 @@ def test_data_for_another_interface_is_refused(push):
     before = path.read_text()
     path.write_text(json.dumps({**json.loads(before), "holdfast_interface": "panda-0"}))
     with pytest.raises(Mistake, match=r"for interface panda-0, not panda-1: .* --transitions 300 --rebuild"):
-        load(PUSH, SIZE)
+        load_dataset(PUSH, SIZE)
     path.write_text(before)
 
 
@@ -268,7 +268,7 @@ def test_a_damaged_dataset_is_named(push, file):
     before = (place / file).read_bytes()
     (place / file).write_bytes(before[:200])
     with pytest.raises(Mistake, match=rf"{PUSH.dataset(SIZE)} is damaged .*: delete"):
-        load(PUSH, SIZE)
+        load_dataset(PUSH, SIZE)
     (place / file).write_bytes(before)
 
 
@@ -292,9 +292,9 @@ def test_a_cache_of_data_that_was_changed_in_place_is_made_anew(push):
 def test_more_transitions_than_the_default_are_data_of_their_own(push, monkeypatch):
     monkeypatch.setattr("holdfast.benchmarks.panda.arm.DEFAULT_SIZE", SIZE)
     keep(PUSH, SIZE, push)
-    assert load(PUSH, SIZE - 50).steps < load(PUSH, SIZE).steps
+    assert load_dataset(PUSH, SIZE - 50).steps < load_dataset(PUSH, SIZE).steps
     with pytest.raises(MissingData):
-        load(PUSH, SIZE + 50)
+        load_dataset(PUSH, SIZE + 50)
     shutil.rmtree(store.folder(PUSH.dataset(SIZE)))
 
 
@@ -402,7 +402,7 @@ def test_a_process_ends_quietly_when_who_asked_leaves_with_an_answer_unread():
 
 
 def test_the_simulator_is_quiet(capfd):
-    make(PUSH.environment).close()
+    make_environment(PUSH.environment).close()
     printed = capfd.readouterr()
     assert printed.out == printed.err == ""
 
@@ -410,7 +410,7 @@ def test_the_simulator_is_quiet(capfd):
 def test_a_missing_simulator_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "panda_gym", None)
     with pytest.raises(Mistake, match=r"pip install 'holdfast\[panda\]'"):
-        make(PUSH.environment)
+        make_environment(PUSH.environment)
 
 
 def test_a_run_builds_its_data_and_evaluating_later_gives_the_same(tmp_path, capsys):

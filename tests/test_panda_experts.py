@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("panda_gym")
 
 from holdfast.benchmarks.panda.experts import Expert, Pick, Push, Reach
-from holdfast.benchmarks.panda.tune import Settings, open_environment, score, tune
+from holdfast.benchmarks.panda.tune import TuneConfig, open_environment, score, tune
 
 FRESH = 2_000_000_000  # seeds that neither tuning nor the published scores use
 
@@ -72,7 +72,7 @@ def test_a_small_change_of_the_observation_changes_the_action_little(case: Case,
 
 def test_tuning_keeps_every_number_positive() -> None:
     pytest.importorskip("cma")
-    settings = Settings(episodes=1, generations=1, population=4)
+    settings = TuneConfig(episodes=1, generations=1, population=4)
     env = open_environment("push")
     tuned = tune(env, Push(), settings)
     env.close()

@@ -16,13 +16,13 @@ pytest.importorskip("ale_py")
 
 from holdfast.benchmarks.atari import collect, train
 from holdfast.benchmarks.atari import expert as atari
-from holdfast.benchmarks.atari.actor import STACK, Player, Sampler, load, save
+from holdfast.benchmarks.atari.actor import STACK, ActionSampler, Player, load_actor, save_actor
 from holdfast.benchmarks.atari.episode_returns import Tally
-from holdfast.benchmarks.atari.expert import Config, run
+from holdfast.benchmarks.atari.expert import AtariExpertConfig, make_atari_expert
 from holdfast.benchmarks.atari.ppo import VECTORS, Improver, Ppo, Rollout, advantages
-from holdfast.benchmarks.atari.recording import Recorder
+from holdfast.benchmarks.atari.recording import RecordingConfig
 from holdfast.benchmarks.atari.replay import replay
-from holdfast.benchmarks.atari.traces import load as load_recording
+from holdfast.benchmarks.atari.traces import load_traces as load_recording
 from holdfast.benchmarks.atari.train import WARMUP, schedule
 from holdfast.benchmarks.atari.vectors import Workshop, horizons
 from holdfast.errors import Mistake
@@ -114,8 +114,8 @@ def test_the_rate_rises_with_the_first_gradients_however_long_the_budget_and_the
 
 def test_a_checkpoint_resumes_with_the_same_weights_and_step_count(tmp_path: Path) -> None:
     player, other = Player(4), Player(4)
-    save(player, 1234, tmp_path / "player.safetensors")
-    assert load(other, tmp_path / "player.safetensors") == 1234
+    save_actor(player, 1234, tmp_path / "player.safetensors")
+    assert load_actor(other, tmp_path / "player.safetensors") == 1234
     for ours, theirs in zip(player.parameters(), other.parameters(), strict=True):
         assert torch.equal(ours, theirs)
 
@@ -124,7 +124,7 @@ def test_a_sampler_draws_from_the_tempered_policy() -> None:
     player = Player(3)
     torch.nn.init.zeros_(player.actor.weight)
     player.actor.bias.data = torch.tensor([0.0, 1.0, 2.0])
-    sampler = Sampler(player, 64, torch.Generator().manual_seed(0))
+    sampler = ActionSampler(player, 64, torch.Generator().manual_seed(0))
     sampler.temperatures[32:] = 1e-3
     screens = np.zeros((64, *STACK), np.uint8)
     draws = np.stack([sampler.act(screens) for _ in range(40)])  # (40, 64)
@@ -161,13 +161,13 @@ def test_a_config_names_what_cannot_work() -> None:
     with pytest.raises(Mistake, match=r"must lie in 1\.\.27000"):
         Ppo(horizon=27_001)
     with pytest.raises(Mistake, match="no part of a budget"):
-        Config("breakout", Path(), seconds=10, reserve=11)
+        AtariExpertConfig("breakout", Path(), seconds=10, reserve=11)
     with pytest.raises(Mistake, match="needs a checkpoint"):
-        Config("breakout", Path(), seconds=10, reserve=10)
+        AtariExpertConfig("breakout", Path(), seconds=10, reserve=10)
 
 
 TINY = Ppo(envs=2, steps=8, minibatch=16, horizon=40)
-BRIEF = Recorder(lanes=2, temperatures=(1.0, 0.5), trial=20)
+BRIEF = RecordingConfig(lanes=2, temperatures=(1.0, 0.5), trial=20)
 
 
 @pytest.fixture
@@ -180,15 +180,19 @@ def _counted_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_counted_time")
 def test_a_whole_budget_leaves_checkpoint_recordings_and_report(tmp_path: Path) -> None:
-    save(Player(4), 100, tmp_path / "first.safetensors")
+    save_actor(Player(4), 100, tmp_path / "first.safetensors")
     out = tmp_path / "out"
-    run(Config("breakout", out, seconds=7, reserve=6.8, init=tmp_path / "first.safetensors", ppo=TINY, recorder=BRIEF))
+    make_atari_expert(
+        AtariExpertConfig(
+            "breakout", out, seconds=7, reserve=6.8, init=tmp_path / "first.safetensors", ppo=TINY, recorder=BRIEF
+        )
+    )
     names = ["breakout-expert-10.npz.xz", "breakout-expert-100.npz.xz", "breakout.json", "breakout.safetensors"]
     assert sorted(path.name for path in out.iterdir()) == names
     report = json.loads((out / "breakout.json").read_text())
     assert set(report) > {"config", "curve", "trained", "trial", "expert-10", "expert-100", "seconds"}
     assert report["seconds"] < 7
-    assert load(Player(4), out / "breakout.safetensors") == report["trained"] > 100
+    assert load_actor(Player(4), out / "breakout.safetensors") == report["trained"] > 100
     recording = load_recording(out / "breakout-expert-10.npz.xz")
     assert recording.origin.trained == report["trained"]
     assert len(recording.traces) == report["expert-10"]["episodes"] > 0
@@ -197,21 +201,27 @@ def test_a_whole_budget_leaves_checkpoint_recordings_and_report(tmp_path: Path) 
 
 
 def test_a_damaged_report_is_named_before_anything_is_done(tmp_path: Path) -> None:
-    save(Player(4), 100, tmp_path / "first.safetensors")
+    save_actor(Player(4), 100, tmp_path / "first.safetensors")
     (tmp_path / "first.json").write_text('{"curve": [')
     with pytest.raises(Mistake, match=r"first.json is damaged: .* remove it to go on without its story"):
-        run(Config("breakout", tmp_path / "out", init=tmp_path / "first.safetensors", ppo=TINY, recorder=BRIEF))
+        make_atari_expert(
+            AtariExpertConfig(
+                "breakout", tmp_path / "out", init=tmp_path / "first.safetensors", ppo=TINY, recorder=BRIEF
+            )
+        )
 
 
 @pytest.mark.usefixtures("_counted_time")
 def test_a_budget_without_reserve_only_trains_and_one_that_is_all_reserve_only_records(tmp_path: Path) -> None:
-    run(Config("breakout", tmp_path / "a", seconds=0.1, reserve=0, ppo=TINY, recorder=BRIEF))
+    make_atari_expert(AtariExpertConfig("breakout", tmp_path / "a", seconds=0.1, reserve=0, ppo=TINY, recorder=BRIEF))
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["breakout.json", "breakout.safetensors"]
     checkpoint = tmp_path / "a" / "breakout.safetensors"
-    run(Config("breakout", tmp_path / "b", seconds=3, reserve=3, init=checkpoint, ppo=TINY, recorder=BRIEF))
+    make_atari_expert(
+        AtariExpertConfig("breakout", tmp_path / "b", seconds=3, reserve=3, init=checkpoint, ppo=TINY, recorder=BRIEF)
+    )
     names = ["breakout-expert-10.npz.xz", "breakout-expert-100.npz.xz", "breakout.json"]
     assert sorted(path.name for path in (tmp_path / "b").iterdir()) == names
     reports = [json.loads((tmp_path / folder / "breakout.json").read_text()) for folder in "ab"]
     assert reports[1]["before"] == reports[0]  # the whole story
     recording = load_recording(tmp_path / "b" / "breakout-expert-10.npz.xz")
-    assert recording.origin.trained == load(Player(4), checkpoint)
+    assert recording.origin.trained == load_actor(Player(4), checkpoint)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import holdfast
-from holdfast.benchmarks.atari.expert import Config as Training
+from holdfast.benchmarks.atari.expert import AtariExpertConfig as Training
 from holdfast.benchmarks.atari.ppo import Ppo
-from holdfast.benchmarks.atari.recording import Recorder
-from holdfast.benchmarks.panda.reach import Settings as Reaching
-from holdfast.benchmarks.panda.tune import Settings as Tuning
+from holdfast.benchmarks.atari.recording import RecordingConfig
+from holdfast.benchmarks.panda.reach import ReachConfig as Reaching
+from holdfast.benchmarks.panda.tune import TuneConfig as Tuning
 from holdfast.cli.main import main
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.validation import Range, validated
@@ -125,7 +125,7 @@ def test_a_bound_is_part_of_its_range_or_not_as_it_says():
 
 @pytest.mark.parametrize(
     "config",
-    [Options(), Resources(), Ppo(), Recorder(), Training("pong"), Tuning(), Reaching()],
+    [Options(), Resources(), Ppo(), RecordingConfig(), Training("pong"), Tuning(), Reaching()],
     ids=lambda config: f"{type(config).__module__}.{type(config).__name__}",
 )
 def test_every_number_in_other_configurations_must_be_finite_too(config):

@@ -11,9 +11,19 @@ import pytest
 
 pytest.importorskip("ale_py")
 
-from holdfast.benchmarks.atari.collect import first_steps, play
+from holdfast.benchmarks.atari.collect import collect_episodes, first_steps
 from holdfast.benchmarks.atari.replay import replay
-from holdfast.benchmarks.atari.traces import BLOCK, Origin, Recording, Trace, checksums_of, cut, emulators, load, save
+from holdfast.benchmarks.atari.traces import (
+    BLOCK,
+    Origin,
+    Recording,
+    Trace,
+    checksums_of,
+    cut,
+    emulators,
+    load_traces,
+    save_traces,
+)
 from holdfast.errors import Mistake
 
 ATARI5 = ("breakout", "alien", "atlantis", "boxing", "centipede")
@@ -30,7 +40,7 @@ def recorded(game: str, noops: list[int], horizon: int) -> tuple[Recording, list
         seen.append(frames[:, -1].copy())
         return rng.integers(env.single_action_space.n, size=len(frames))
 
-    takes = play(act, env, noops, seed=1, deadline=math.inf)
+    takes = collect_episodes(act, env, noops, seed=1, deadline=math.inf)
     env.close()
     assert all(take.complete for take in takes)
     return Recording(origin, [take.trace() for take in takes]), seen
@@ -58,7 +68,7 @@ def test_a_replay_shows_the_very_frames_that_the_player_saw(game: str) -> None:
 
 def test_every_episode_of_a_lane_replays() -> None:
     env = emulators(origin := Origin("boxing", "idle", horizon=60), 1, stack=4)  # its 17th start would be another
-    takes = play(lambda frames: np.zeros(len(frames), np.int64), env, [0] * 18, seed=1, deadline=math.inf)
+    takes = collect_episodes(lambda frames: np.zeros(len(frames), np.int64), env, [0] * 18, seed=1, deadline=math.inf)
     env.close()
     assert len(list(replay(Recording(origin, [take.trace() for take in takes])))) == 18
 
@@ -80,10 +90,10 @@ def test_a_no_op_start_is_part_of_the_actions(breakout: Recording) -> None:
 
 
 def test_what_was_saved_is_loaded_to_the_bit(breakout: Recording, tmp_path: Path) -> None:
-    save(breakout, tmp_path / "one")
-    save(load(tmp_path / "one"), tmp_path / "two")
+    save_traces(breakout, tmp_path / "one")
+    save_traces(load_traces(tmp_path / "one"), tmp_path / "two")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    loaded = load(tmp_path / "one")
+    loaded = load_traces(tmp_path / "one")
     assert loaded.origin == breakout.origin
     for ours, theirs in zip(loaded.traces, breakout.traces, strict=True):
         assert (ours.score, ours.noops) == (theirs.score, theirs.noops)
@@ -94,8 +104,8 @@ def test_what_was_saved_is_loaded_to_the_bit(breakout: Recording, tmp_path: Path
 
 
 def test_a_recording_without_episodes_is_saved_loaded_and_replayed(tmp_path: Path) -> None:
-    save(Recording(Origin("breakout", "nobody"), []), tmp_path / "none")
-    assert list(replay(load(tmp_path / "none"))) == []
+    save_traces(Recording(Origin("breakout", "nobody"), []), tmp_path / "none")
+    assert list(replay(load_traces(tmp_path / "none"))) == []
 
 
 def tampered(recording: Recording, **changes: object) -> Recording:
@@ -131,11 +141,11 @@ def test_a_tampered_return_or_length_names_the_step(breakout: Recording) -> None
 
 
 def test_a_damaged_recording_is_named(breakout: Recording, tmp_path: Path) -> None:
-    save(breakout, path := tmp_path / "breakout.npz.xz")
+    save_traces(breakout, path := tmp_path / "breakout.npz.xz")
     assert [found.name for found in tmp_path.iterdir()] == [path.name]
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(Mistake, match=r"breakout\.npz\.xz is damaged"):
-        load(path)
+        load_traces(path)
 
 
 def test_a_trace_checks_itself_at_birth() -> None:

@@ -22,7 +22,7 @@ from holdfast.tasks.environments import Protocol
 
 
 @dataclass(frozen=True)
-class Config:
+class ActionListsConfig:
     """From which starts, and where to."""
 
     out: Path
@@ -67,13 +67,13 @@ def returns(game: Game, protocol: Protocol, lists: np.ndarray) -> list[float]:
 def main() -> None:
     """Plays and writes; a user's mistake is one sentence and exit code 2."""
     try:
-        play(tyro.cli(Config, description=__doc__))
+        play_action_lists(tyro.cli(ActionListsConfig, description=__doc__))
     except Mistake as mistake:
         sys.stderr.write(f"holdfast: {mistake}\n")
         raise SystemExit(2) from None
 
 
-def play(config: Config) -> None:
+def play_action_lists(config: ActionListsConfig) -> None:
     """Plays all lists and writes what they earn."""
     protocol = Protocol(config.protocol, config.episodes)
     with suppress(OSError):

@@ -19,7 +19,7 @@ from holdfast.gpu import capture
 log = logging.getLogger(__name__)
 
 STACK = (4, 84, 84)  # what a player sees: the last four frames
-Out = TypeVar("Out")
+Returned = TypeVar("Returned")
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 
 
@@ -58,7 +58,7 @@ def _orthogonal(layer: Layer, gain: float) -> Layer:
     return layer
 
 
-def save(player: Player, trained: int, path: Path) -> None:
+def save_actor(player: Player, trained: int, path: Path) -> None:
     """Writes the weights and the number of steps they were trained for."""
     partial = path.with_name(path.name + ".partial")
     weights = {name: weight.cpu().contiguous() for name, weight in player.state_dict().items()}
@@ -66,7 +66,7 @@ def save(player: Player, trained: int, path: Path) -> None:
     partial.replace(path)
 
 
-def load(player: Player, path: Path) -> int:
+def load_actor(player: Player, path: Path) -> int:
     """Reads weights, of any float type, into the player and returns the number of steps they were trained for."""
     if not path.is_file():
         raise Mistake(f"there is no checkpoint {path}")
@@ -78,7 +78,7 @@ def load(player: Player, path: Path) -> int:
         return int((file.metadata() or {}).get("trained", 0))
 
 
-def captured(function: Callable[[], Out], graphs: bool = True) -> Callable[[], Out]:
+def captured_call(function: Callable[[], Returned], graphs: bool = True) -> Callable[[], Returned]:
     """The function as one CUDA graph; without a GPU, or where capture fails, as it is."""
     if not (graphs and torch.cuda.is_available()):
         return function
@@ -97,7 +97,7 @@ class Decision(NamedTuple):
     values: Tensor  # (N,)
 
 
-class Sampler:
+class ActionSampler:
     """Draws actions for a fixed number of screens. What it returns is overwritten by the next call."""
 
     def __init__(self, player: Player, count: int, generator: torch.Generator, graphs: bool = True) -> None:
@@ -107,7 +107,7 @@ class Sampler:
         self.temperatures = torch.ones(count, device=device)  # to be written to, one for each screen
         self._noise = torch.ones(count, player.actor.out_features, device=device)
         self._host = torch.zeros(count, *STACK, dtype=torch.uint8, pin_memory=device.type == "cuda")
-        self._decide = captured(self._draw, graphs)
+        self._decide = captured_call(self._draw, graphs)
 
     def decide(self, screens: np.ndarray) -> Decision:
         # The caller reads the actions before it calls again, so the copy from pinned memory is over by then.

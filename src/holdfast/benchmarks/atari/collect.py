@@ -14,7 +14,7 @@ from holdfast.benchmarks.atari.traces import BLOCK, FIRST, Trace
 Act = Callable[[np.ndarray], np.ndarray]
 """From stacked frames (lanes, 4, 84, 84) uint8 to actions (lanes,) int64."""
 
-Played = TypeVar("Played", "Take", Trace)
+Collected = TypeVar("Collected", "Take", Trace)
 
 
 class Take:
@@ -53,7 +53,7 @@ def all_complete(takes: Sequence[Take]) -> bool:
     return all(take.complete for take in takes)
 
 
-def play(
+def collect_episodes(
     act: Act,
     env: Any,
     noops: Sequence[int],
@@ -90,7 +90,7 @@ def play(
     return takes
 
 
-def first_steps(episodes: Sequence[Played], limit: int) -> list[Played]:
+def first_steps(episodes: Sequence[Collected], limit: int) -> list[Collected]:
     """The first episodes that have at most `limit` steps together."""
     ends = np.cumsum([len(episode) for episode in episodes])
     return list(episodes[: int(np.searchsorted(ends, limit, side="right"))])

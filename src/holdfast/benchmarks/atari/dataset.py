@@ -21,10 +21,10 @@ def games_of(suite: Suite) -> list[Game]:
 
 def build_replays(suite: Suite, report: Report, again: bool) -> list[str]:
     """Replays what is not on this machine yet."""
-    return [build(game, report, again) for game in games_of(suite)]
+    return [build_game(game, report, again) for game in games_of(suite)]
 
 
-def build(game: Game, report: Report, again: bool) -> str:
+def build_game(game: Game, report: Report, again: bool) -> str:
     """Replays one game's recording, which may have to be imported first, and returns the data's name."""
     SOURCES[game.data].fetch(replace(game.origin, horizon=HORIZON))
     frames = game.frames
@@ -43,10 +43,10 @@ def _told(report: Report, task: str, wanted: int, done: int) -> None:
 
 def check_replays(suite: Suite, replays: int) -> list[DataCheck]:
     """Compares what is on this machine with what the emulator shows, in some episodes of every game."""
-    return [check(game, replays) for game in games_of(suite)]
+    return [check_game(game, replays) for game in games_of(suite)]
 
 
-def check(game: Game, replays: int) -> DataCheck:
+def check_game(game: Game, replays: int) -> DataCheck:
     """One game; the replay itself raises where the emulator differs from the recording."""
     dataset, recording = game.load(), game.frames.recording
     chosen = np.linspace(0, len(dataset) - 1, min(replays, len(dataset))).astype(int)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,22 +14,22 @@ import numpy as np
 import torch
 import tyro
 
-from holdfast.benchmarks.atari.actor import STACK, Player, Sampler, load, save
+from holdfast.benchmarks.atari.actor import STACK, ActionSampler, Player, load_actor, save_actor
 from holdfast.benchmarks.atari.ppo import Ppo
-from holdfast.benchmarks.atari.recording import Recorder, compare, record, summary
+from holdfast.benchmarks.atari.recording import RecordingConfig, compare_experts, record_expert, score_summary
 from holdfast.benchmarks.atari.traces import Origin, Recording, emulators
-from holdfast.benchmarks.atari.traces import save as save_recording
-from holdfast.benchmarks.atari.train import Progress, train
+from holdfast.benchmarks.atari.traces import save_traces as save_recording
+from holdfast.benchmarks.atari.train import TrainingProgress, train_expert
 from holdfast.benchmarks.atari.vectors import Workshop
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
+from holdfast.tasks.suite import Say
 
-Say = Callable[[object], object]
 SAVING = 1.0  # seconds, at least, for what follows the last step
 
 
 @dataclass(frozen=True)
-class Config:
+class AtariExpertConfig:
     """How an expert is trained and recorded."""
 
     game: str
@@ -50,7 +49,7 @@ class Config:
     graphs: bool = True
     """Capture acting and learning as CUDA graphs if there is a GPU."""
     ppo: Annotated[Ppo, tyro.conf.arg(name="")] = field(default_factory=Ppo)
-    recorder: Annotated[Recorder, tyro.conf.arg(name="")] = field(default_factory=Recorder)
+    recorder: Annotated[RecordingConfig, tyro.conf.arg(name="")] = field(default_factory=RecordingConfig)
 
     def __post_init__(self) -> None:
         validate(self)
@@ -60,10 +59,10 @@ class Config:
             raise Mistake("a reserve of the whole budget only records, and needs a checkpoint to record: give --init")
 
 
-class Report:
+class ExpertReport:
     """What is known so far, on disk at any time."""
 
-    def __init__(self, config: Config, say: Say) -> None:
+    def __init__(self, config: AtariExpertConfig, say: Say) -> None:
         self._game, self._path, self._say = config.game, config.out / f"{config.game}.json", say
         self._facts: dict[str, Any] = {"before": before(config), "config": asdict(config), "curve": []}
 
@@ -71,7 +70,7 @@ class Report:
         self._say(f"{self._game}: {name} {fact}")
         self._write({**self._facts, name: fact})
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: TrainingProgress) -> None:
         self._say(f"{self._game}: {progress}")
         self._write({**self._facts, "curve": [*self._facts["curve"], asdict(progress)]})
 
@@ -82,7 +81,7 @@ class Report:
         aside.replace(self._path)
 
 
-def before(config: Config) -> Any:
+def before(config: AtariExpertConfig) -> Any:
     """The report of the checkpoint to continue from, where there is one: the whole story stays in one file."""
     path = config.init.with_suffix(".json") if config.init else None
     try:
@@ -94,7 +93,7 @@ def before(config: Config) -> Any:
 class Maker:
     """Makes one expert; what it has so far is in `config.out` at any time."""
 
-    def __init__(self, config: Config, say: Say) -> None:
+    def __init__(self, config: AtariExpertConfig, say: Say) -> None:
         self.config, self.begin = config, time.monotonic()
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.backends.cudnn.benchmark = True
@@ -104,24 +103,24 @@ class Maker:
         self.player = Player(actions_of(self.origin)).to(self.device)
         self.origin = replace(self.origin, emulator=version("ale-py"))
         if config.init is not None:
-            self.origin = replace(self.origin, trained=load(self.player, config.init))
+            self.origin = replace(self.origin, trained=load_actor(self.player, config.init))
         try:
             config.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise Mistake(f"{config.out} cannot be made a folder: {error.strerror}") from None
-        self.report = Report(config, say)
+        self.report = ExpertReport(config, say)
         self.report.add("device", torch.cuda.get_device_name() if self.device.type == "cuda" else "cpu")
 
     def train(self, deadline: float) -> None:
         """Trains until the clock shows `deadline`."""
         config, earlier = self.config, self.origin.trained
         workshop = Workshop(config.game, self.player, config.ppo, config.seed, self.generator, config.graphs)
-        for progress in train(
+        for progress in train_expert(
             self.player, workshop, config.ppo, self.generator, deadline, config.enough, config.graphs
         ):
             self.report.progress(progress)
             self.origin = replace(self.origin, trained=earlier + progress.steps)
-            save(self.player, self.origin.trained, config.out / f"{config.game}.safetensors")
+            save_actor(self.player, self.origin.trained, config.out / f"{config.game}.safetensors")
         workshop.close()
         self.report.add("trained", self.origin.trained)
         self.report.add("steps per second", progress.steps / progress.seconds)
@@ -131,20 +130,20 @@ class Maker:
         config = self.config
         rng = np.random.default_rng(config.seed)
         env = emulators(self.origin, config.recorder.lanes, stack=STACK[0])
-        sampler = Sampler(self.player, config.recorder.lanes, self.generator, config.graphs)
+        sampler = ActionSampler(self.player, config.recorder.lanes, self.generator, config.graphs)
         rest = deadline - time.monotonic()
         best, *others = config.recorder.temperatures
         if others:
-            trial = compare(sampler, env, config.recorder, rng, deadline - 0.75 * rest)
+            trial = compare_experts(sampler, env, config.recorder, rng, deadline - 0.75 * rest)
             self.report.add("trial", trial)
             best = max(trial, key=lambda choice: trial[choice]["mean"])
         origin = replace(self.origin, temperature=best)
         sampler.temperatures.fill_(origin.temperature)
-        for name, takes in record(sampler, env, rng, deadline - max(0.05 * rest, SAVING)).items():
+        for name, takes in record_expert(sampler, env, rng, deadline - max(0.05 * rest, SAVING)).items():
             complete = [take for take in takes if take.complete]
             traces = [take.trace() for take in complete]
             save_recording(Recording(origin, traces), config.out / f"{config.game}-{name}.npz.xz")
-            self.report.add(name, summary(complete) | {"temperature": origin.temperature})
+            self.report.add(name, score_summary(complete) | {"temperature": origin.temperature})
             if len(complete) < len(takes):
                 missing = f"{len(takes) - len(complete)} episodes outlasted the recording and are missing"
                 self.report.add(f"{name} problem", f"{missing}: record again with a greater --reserve")
@@ -164,7 +163,7 @@ def actions_of(origin: Origin) -> int:
     return int(env.single_action_space.n)
 
 
-def run(config: Config, say: Say = lambda line: None) -> None:
+def make_atari_expert(config: AtariExpertConfig, say: Say = lambda line: None) -> None:
     """Trains and records, as far as the budget has time for either, and leaves everything in `config.out`."""
     maker = Maker(config, say)
     deadline = maker.begin + config.seconds
@@ -181,4 +180,6 @@ def say_at_once(line: object) -> None:
 
 
 if __name__ == "__main__":
-    run(tyro.cli(Config, description=__doc__, config=(tyro.conf.FlagConversionOff,)), say_at_once)
+    make_atari_expert(
+        tyro.cli(AtariExpertConfig, description=__doc__, config=(tyro.conf.FlagConversionOff,)), say_at_once
+    )

@@ -8,7 +8,7 @@ from holdfast.errors import Mistake
 from holdfast.tasks.suite import Experts, Say
 
 
-def make_expert(name: str, words: Sequence[str], say: Say) -> None:
+def train_atari_expert(name: str, words: Sequence[str], say: Say) -> None:
     """Trains a network to play a game."""
     from holdfast.benchmarks.atari import expert  # imports torch
 
@@ -16,9 +16,9 @@ def make_expert(name: str, words: Sequence[str], say: Say) -> None:
         raise Mistake(f"atari/{name} names the game already: leave --game out")
     arguments = ["--game", name, *words]
     config = tyro.cli(
-        expert.Config, prog=f"holdfast expert atari/{name}", args=arguments, config=(tyro.conf.DisallowNone,)
+        expert.AtariExpertConfig, prog=f"holdfast expert atari/{name}", args=arguments, config=(tyro.conf.DisallowNone,)
     )
-    expert.run(config, say)
+    expert.make_atari_expert(config, say)
 
 
-EXPERTS = Experts("atari", ("GAME for any game of ale-py",), make_expert)
+EXPERTS = Experts("atari", ("GAME for any game of ale-py",), train_atari_expert)

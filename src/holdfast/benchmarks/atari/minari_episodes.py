@@ -40,14 +40,14 @@ def resized(screens: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Played:
+class RecordedPlay:
     """What was done and paid in a Minari dataset; its screens, which are large, are not read."""
 
     actions: list[np.ndarray]
     rewards: list[np.ndarray]
 
     @classmethod
-    def of(cls, name: str) -> "Played":
+    def of(cls, name: str) -> "RecordedPlay":
         """Of the dataset of this name."""
         import h5py
 

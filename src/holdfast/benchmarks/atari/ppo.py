@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.benchmarks.atari.actor import STACK, Decision, Player, captured
+from holdfast.benchmarks.atari.actor import STACK, Decision, Player, captured_call
 from holdfast.benchmarks.atari.traces import Origin
 from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
@@ -167,7 +167,7 @@ class Improver:
     def _captured_without_a_trace(self, graphs: bool) -> Callable[[], Tensor]:
         """Capturing runs the step on an empty rollout, so weights and moments are put back afterwards."""
         before = {name: weight.clone() for name, weight in self.player.state_dict().items()}
-        step = captured(self._step, graphs)
+        step = captured_call(self._step, graphs)
         self.player.load_state_dict(before)
         for state in self.optimiser.state.values():
             for moment in state.values():

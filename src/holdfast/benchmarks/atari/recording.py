@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from holdfast.benchmarks.atari.actor import Sampler
-from holdfast.benchmarks.atari.collect import Take, all_complete, first_steps, play
+from holdfast.benchmarks.atari.actor import ActionSampler
+from holdfast.benchmarks.atari.collect import Take, all_complete, collect_episodes, first_steps
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
 
 
 @dataclass(frozen=True)
-class Recorder:
+class RecordingConfig:
     """How a player is tried and recorded."""
 
     lanes: int = 48
@@ -49,8 +49,8 @@ SERIES = (
 )
 
 
-def compare(
-    sampler: Sampler, env: Any, config: Recorder, rng: np.random.Generator, deadline: float
+def compare_experts(
+    sampler: ActionSampler, env: Any, config: RecordingConfig, rng: np.random.Generator, deadline: float
 ) -> dict[float, dict[str, float]]:
     """Lets all temperatures play beside each other and returns how each of them did."""
     lanes, choices = config.lanes, config.temperatures
@@ -60,11 +60,11 @@ def compare(
     def over(takes: Sequence[Take]) -> bool:
         return all(take.complete or len(take) >= config.trial for take in takes)
 
-    takes = play(sampler.act, env, noops, int(rng.integers(2**31)), deadline, over)
-    return {choice: summary(takes[i :: len(choices)]) for i, choice in enumerate(choices)}
+    takes = collect_episodes(sampler.act, env, noops, int(rng.integers(2**31)), deadline, over)
+    return {choice: score_summary(takes[i :: len(choices)]) for i, choice in enumerate(choices)}
 
 
-def record(sampler: Sampler, env: Any, rng: np.random.Generator, deadline: float) -> dict[str, list[Take]]:
+def record_expert(sampler: ActionSampler, env: Any, rng: np.random.Generator, deadline: float) -> dict[str, list[Take]]:
     """Plays all series at the same time and returns the takes of each, unfinished ones where time ran out."""
     noops = [int(rng.integers(0, series.noops, endpoint=True)) for series in SERIES for _ in range(series.episodes)]
 
@@ -75,10 +75,10 @@ def record(sampler: Sampler, env: Any, rng: np.random.Generator, deadline: float
     def over(takes: Sequence[Take]) -> bool:
         return all(all_complete(part) for part in wanted(takes).values())
 
-    return wanted(play(sampler.act, env, noops, int(rng.integers(2**31)), deadline, over))
+    return wanted(collect_episodes(sampler.act, env, noops, int(rng.integers(2**31)), deadline, over))
 
 
-def summary(takes: Sequence[Take]) -> dict[str, float]:
+def score_summary(takes: Sequence[Take]) -> dict[str, float]:
     """Returns and lengths in a few numbers."""
     scores = [take.score for take in takes] or [0]
     return {

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from holdfast.benchmarks.atari.cache import root
-from holdfast.benchmarks.atari.minari_episodes import Played, import_episodes
-from holdfast.benchmarks.atari.traces import Origin, Recording, cut, load, save
+from holdfast.benchmarks.atari.minari_episodes import RecordedPlay, import_episodes
+from holdfast.benchmarks.atari.traces import Origin, Recording, cut, load_traces, save_traces
 from holdfast.data.minari import exists
 from holdfast.errors import MissingData, Mistake
 
@@ -75,7 +75,7 @@ class Imported(Source):
 
     def path(self, game: str) -> Path:
         """Where the imported traces are kept; those of other data are elsewhere."""
-        return root() / f"minari-{game}-{Played.of(self.name(game)).digest[:12]}.npz.xz"
+        return root() / f"minari-{game}-{RecordedPlay.of(self.name(game)).digest[:12]}.npz.xz"
 
     def has(self, game: str) -> bool:
         return exists(self.name(game))
@@ -89,18 +89,18 @@ class Imported(Source):
         return loaded(self.path(game))
 
     def target(self, origin: Origin) -> int | None:
-        return max(Played.of(self.name(origin.game)).returns(origin.horizon)) if self.has(origin.game) else None
+        return max(RecordedPlay.of(self.name(origin.game)).returns(origin.horizon)) if self.has(origin.game) else None
 
     def fetch(self, origin: Origin) -> None:
         if self.has(origin.game) and not (path := self.path(origin.game)).exists():
             root().mkdir(parents=True, exist_ok=True)
-            save(import_episodes(self.name(origin.game), origin), path)
+            save_traces(import_episodes(self.name(origin.game), origin), path)
 
 
 @cache
 def loaded(path: Path) -> Recording:
     """A recording that is read once."""
-    return load(path)
+    return load_traces(path)
 
 
 SOURCES: dict[str, Source] = {

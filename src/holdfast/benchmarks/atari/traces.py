@@ -122,7 +122,7 @@ def checksums_of(frames: np.ndarray) -> np.ndarray:
     return np.array([zlib.crc32(frames[start : start + BLOCK].data) for start in starts], np.uint32)
 
 
-def save(recording: Recording, path: Path) -> None:
+def save_traces(recording: Recording, path: Path) -> None:
     """Writes the recording as an xz-compressed npz; a half-written file is never seen under `path`."""
     traces = recording.traces
     known = [trace.progress for trace in traces if trace.progress is not None]
@@ -143,7 +143,7 @@ def save(recording: Recording, path: Path) -> None:
     os.replace(partial, path)
 
 
-def load(path: Path) -> Recording:
+def load_traces(path: Path) -> Recording:
     """Reads what `save` wrote."""
     try:
         with np.load(BytesIO(lzma.decompress(path.read_bytes())), allow_pickle=False) as stored:

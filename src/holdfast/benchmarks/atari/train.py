@@ -16,7 +16,7 @@ WARMUP = 1000  # gradients: as many as Adam's second moments need, which are new
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """Where training stands."""
 
     seconds: float  # of training
@@ -33,7 +33,7 @@ class Progress:
         )
 
 
-def train(
+def train_expert(
     player: Player,
     workshop: Workshop,
     config: Ppo,
@@ -41,7 +41,7 @@ def train(
     deadline: float,
     enough: float | None = None,
     graphs: bool = True,
-) -> Iterator[Progress]:
+) -> Iterator[TrainingProgress]:
     """Trains the player in place until the clock shows `deadline`, or the mean return is `enough`.
 
     Says how it goes every 20 seconds and at the end.
@@ -59,7 +59,7 @@ def train(
         if now - reported > 20 or not going:
             reported = now
             tally = workshop.tally
-            yield Progress(now - begin, rounds * improver.size, tally.mean(), tally.cut(), float(entropy))
+            yield TrainingProgress(now - begin, rounds * improver.size, tally.mean(), tally.cut(), float(entropy))
 
 
 def schedule(elapsed: float, gradients: int) -> float:

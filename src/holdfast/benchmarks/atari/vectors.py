@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from holdfast.benchmarks.atari.actor import Player, Sampler
+from holdfast.benchmarks.atari.actor import ActionSampler, Player
 from holdfast.benchmarks.atari.episode_returns import Tally
 from holdfast.benchmarks.atari.ppo import VECTORS, Ppo, Rollout
 from holdfast.benchmarks.atari.traces import Origin
@@ -25,7 +25,7 @@ class Workshop:
         self.tally = Tally(VECTORS, config.envs)
         self._limits = horizons(config) * Origin.skip  # in frames, as the emulators count
         self._clocks = np.zeros((VECTORS, config.envs))
-        self._sampler = Sampler(player, config.envs, generator, graphs)
+        self._sampler = ActionSampler(player, config.envs, generator, graphs)
         for i, vector in enumerate(self.vectors):
             frames, _ = vector.reset(seed=seed + 1000 * i)
             self._send(i, frames, slot=-1)

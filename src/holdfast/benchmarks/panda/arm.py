@@ -26,7 +26,7 @@ MISSING = "panda-gym is not installed: pip install 'holdfast[panda]'"
 
 
 @dataclass(frozen=True)
-class Arm:
+class ArmTask:
     """One of the three tasks."""
 
     task: str
@@ -44,9 +44,9 @@ class Arm:
 ARMS = {
     arm.task: arm
     for arm in (
-        Arm("PandaReach", "reach", "PandaReachDense-v3", 3, -0.00032),
-        Arm("PandaPush", "push", "PandaPushDense-v3", 3, -0.436),
-        Arm("PandaPickAndPlace", "pick-and-place", "PandaPickAndPlaceDense-v3", 4, -0.001),
+        ArmTask("PandaReach", "reach", "PandaReachDense-v3", 3, -0.00032),
+        ArmTask("PandaPush", "push", "PandaPushDense-v3", 3, -0.436),
+        ArmTask("PandaPickAndPlace", "pick-and-place", "PandaPickAndPlaceDense-v3", 4, -0.001),
     )
 }
 
@@ -128,14 +128,14 @@ def plain(environment: str) -> gymnasium.Env:
         return gymnasium.make(environment)
 
 
-def make(environment: str) -> gymnasium.Env:
+def make_environment(environment: str) -> gymnasium.Env:
     """The environment with exact resets."""
     return ExactReset(plain(environment))
 
 
 def make_shared(environment: str) -> gymnasium.Env:
     """The environment in the shared interface."""
-    return Shared(make(environment))
+    return Shared(make_environment(environment))
 
 
 def to_dataset(demonstrations: Demonstrations) -> Dataset:
@@ -148,7 +148,7 @@ def to_dataset(demonstrations: Demonstrations) -> Dataset:
     return Dataset(observations, actions.astype(np.float32), demonstrations.rewards.astype(np.float32), lengths)
 
 
-def load(arm: Arm, transitions: int) -> Dataset:
+def load_dataset(arm: ArmTask, transitions: int) -> Dataset:
     """The task's recorded episodes: those of its own dataset, or the first of the default one."""
     sizes = (transitions, DEFAULT_SIZE) if transitions <= DEFAULT_SIZE else (transitions,)
     for name in map(arm.dataset, sizes):
@@ -162,7 +162,7 @@ def load(arm: Arm, transitions: int) -> Dataset:
     raise MissingData(f"there is no dataset {arm.dataset(transitions)}: holdfast data build panda3 makes it")
 
 
-def _again(arm: Arm, name: str, transitions: int) -> str:
+def _again(arm: ArmTask, name: str, transitions: int) -> str:
     size = "" if name == arm.dataset(DEFAULT_SIZE) else f" --transitions {transitions}"
     return f"holdfast data build panda3{size} --rebuild"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from holdfast.benchmarks.panda.arm import Arm, load, make
+from holdfast.benchmarks.panda.arm import ArmTask, load_dataset, make_environment
 from holdfast.data.demonstrations import Demonstrations
 from holdfast.data.minari import read
 from holdfast.errors import Mistake
@@ -13,9 +13,9 @@ from holdfast.tasks.recorded import DataCheck
 BINS = 10
 
 
-def check(arm: Arm, transitions: int, replays: int) -> DataCheck:
+def check_arm(arm: ArmTask, transitions: int, replays: int) -> DataCheck:
     """Loads a task's data, which checks schema and ranges, and replays some episodes."""
-    dataset = load(arm, transitions)
+    dataset = load_dataset(arm, transitions)
     recorded = read(arm.dataset(transitions)).first(transitions)
     own = dataset.actions[:, : arm.actions]
     bins = np.clip(((own + 1) / 2 * BINS).astype(int), 0, BINS - 1)
@@ -32,13 +32,13 @@ def check(arm: Arm, transitions: int, replays: int) -> DataCheck:
         len(dataset) - len(stories),
         seen / (BINS * arm.actions),
         len(chosen),
-        replay(arm, recorded, chosen),
+        replay_episodes(arm, recorded, chosen),
     )
 
 
-def replay(arm: Arm, recorded: Demonstrations, episodes: np.ndarray) -> tuple[str, ...]:
+def replay_episodes(arm: ArmTask, recorded: Demonstrations, episodes: np.ndarray) -> tuple[str, ...]:
     """Where the simulator, given the recorded seeds and actions, pays other rewards than the recorded ones."""
-    env, differing = make(arm.environment), []
+    env, differing = make_environment(arm.environment), []
     ends = np.cumsum(recorded.lengths)
     for number in episodes:
         rows = slice(ends[number] - recorded.lengths[number], ends[number])
@@ -52,9 +52,9 @@ def replay(arm: Arm, recorded: Demonstrations, episodes: np.ndarray) -> tuple[st
     return tuple(differing)
 
 
-def check_all(arms: Sequence[Arm], transitions: int, replays: int) -> list[DataCheck]:
+def check_all(arms: Sequence[ArmTask], transitions: int, replays: int) -> list[DataCheck]:
     """These tasks; raises if the simulator disagrees with a recording."""
-    found = [check(arm, transitions, replays) for arm in arms]
+    found = [check_arm(arm, transitions, replays) for arm in arms]
     differing = [line for result in found for line in result.differing]
     if differing:
         raise Mistake(f"{len(differing)} recorded episodes do not replay (another simulator?), first {differing[0]}")

@@ -10,7 +10,7 @@ from itertools import count, islice
 import gymnasium
 import numpy as np
 
-from holdfast.benchmarks.panda.arm import INTERFACE, Arm, make, plain, quiet
+from holdfast.benchmarks.panda.arm import INTERFACE, ArmTask, make_environment, plain, quiet
 from holdfast.benchmarks.panda.experts import Expert, Pick, Push, Reach
 from holdfast.benchmarks.panda.random_returns import SCORES
 from holdfast.data.demonstrations import Demonstrations
@@ -23,7 +23,7 @@ AHEAD = 2 * (os.cpu_count() or 1)  # blocks that are asked for before they are n
 EXPERTS: dict[str, Callable[[], Expert]] = {"PandaReach": Reach, "PandaPush": Push, "PandaPickAndPlace": Pick}
 
 
-def play(env: gymnasium.Env, expert: Expert, seed: int) -> tuple[Demonstrations, bool]:
+def demonstrate(env: gymnasium.Env, expert: Expert, seed: int) -> tuple[Demonstrations, bool]:
     """One episode, and whether it succeeded."""
     observation, _ = env.reset(seed=seed)
     seen, actions, rewards, over = [observation], [], [], False
@@ -41,7 +41,7 @@ def play(env: gymnasium.Env, expert: Expert, seed: int) -> tuple[Demonstrations,
     return recorded, bool(info["is_success"])
 
 
-def record(arm: Arm, transitions: int, report: Report, pool: Executor) -> Demonstrations:
+def record_demonstrations(arm: ArmTask, transitions: int, report: Report, pool: Executor) -> Demonstrations:
     """Episodes of the expert from seed 0 on, successful ones alone, until there are that many transitions."""
     kept: list[Demonstrations] = []
     steps = 0
@@ -67,19 +67,19 @@ def _in_order(pool: Executor, play_block: Callable[[range], list]) -> Iterator[l
             unwanted.cancel()
 
 
-def _play_block(arm: Arm, seeds: range) -> list[Demonstrations]:
+def _play_block(arm: ArmTask, seeds: range) -> list[Demonstrations]:
     env, expert = _environment(arm.environment), EXPERTS[arm.task]()
-    played = [play(env, expert, seed) for seed in seeds]
+    played = [demonstrate(env, expert, seed) for seed in seeds]
     return [recorded for recorded, succeeded in played if succeeded]  # a failure teaches failing
 
 
 @cache
 def _environment(name: str) -> gymnasium.Env:
     """One of each per recording process."""
-    return make(name)
+    return make_environment(name)
 
 
-def keep(arm: Arm, transitions: int, recorded: Demonstrations) -> None:
+def keep(arm: ArmTask, transitions: int, recorded: Demonstrations) -> None:
     """Stores a task's recording as its dataset."""
     totals = np.add.reduceat(recorded.rewards, np.cumsum(recorded.lengths) - recorded.lengths)
     about = {
@@ -95,12 +95,15 @@ def keep(arm: Arm, transitions: int, recorded: Demonstrations) -> None:
     environment.close()
 
 
-def build(arms: Sequence[Arm], transitions: int, report: Report, again: bool = False) -> list[str]:
+def build_datasets(arms: Sequence[ArmTask], transitions: int, report: Report, again: bool = False) -> list[str]:
     """Makes these tasks' datasets unless they are there, one stored while the next is recorded; returns their names."""
     missing = [arm for arm in arms if again or not exists(arm.dataset(transitions))]
     if missing:
         with processes() as pool:
-            stored = [pool.submit(keep, arm, transitions, record(arm, transitions, report, pool)) for arm in missing]
+            stored = [
+                pool.submit(keep, arm, transitions, record_demonstrations(arm, transitions, report, pool))
+                for arm in missing
+            ]
             for done in stored:
                 done.result()
     return [arm.dataset(transitions) for arm in arms]

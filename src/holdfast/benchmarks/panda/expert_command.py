@@ -11,17 +11,17 @@ from holdfast.errors import Mistake
 from holdfast.tasks.suite import Experts, Say
 
 
-def make_expert(name: str, words: Sequence[str], say: Say) -> None:
+def make_panda_expert(name: str, words: Sequence[str], say: Say) -> None:
     """Trains the network that reaches, or tunes the script of another task."""
     parse = partial(tyro.cli, prog=f"holdfast expert panda/{name}", args=words, config=(tyro.conf.DisallowNone,))
     if name == "reach":
         from holdfast.benchmarks.panda import reach  # imports torch
 
-        reach.run(parse(reach.Settings), say)
+        reach.train_reach(parse(reach.ReachConfig), say)
     elif name in SCRIPTS:
-        tune.run(name, parse(tune.Settings), say)
+        tune.tune_script(name, parse(tune.TuneConfig), say)
     else:
         raise Mistake(f"there is no expert of 'panda/{name}'; there are {', '.join(EXPERTS.tasks)}")
 
 
-EXPERTS = Experts("panda", ("reach", *SCRIPTS), make_expert)
+EXPERTS = Experts("panda", ("reach", *SCRIPTS), make_panda_expert)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import tyro
 
-from holdfast.benchmarks.panda.arm import ARMS, make
-from holdfast.benchmarks.panda.demonstrations import EXPERTS, play
+from holdfast.benchmarks.panda.arm import ARMS, make_environment
+from holdfast.benchmarks.panda.demonstrations import EXPERTS, demonstrate
 from holdfast.tasks.environments import Protocol
 
 
 @dataclass(frozen=True)
-class Config:
+class ExpertReturnsConfig:
     """Which starts, and where to."""
 
     out: Path
@@ -26,12 +26,12 @@ class Config:
 
 def main() -> None:
     """Plays and writes."""
-    config = tyro.cli(Config, description=__doc__)
+    config = tyro.cli(ExpertReturnsConfig, description=__doc__)
     protocol = Protocol(episodes=config.episodes)
     returns, successes = {}, {}
     for arm in ARMS.values():
-        environment, expert = make(arm.environment), EXPERTS[arm.task]()
-        played = [play(environment, expert, seed) for seed in protocol.seeds]
+        environment, expert = make_environment(arm.environment), EXPERTS[arm.task]()
+        played = [demonstrate(environment, expert, seed) for seed in protocol.seeds]
         returns[arm.task] = [float(recorded.rewards.sum()) for recorded, _ in played]
         successes[arm.task] = [succeeded for _, succeeded in played]
         environment.close()

@@ -21,7 +21,7 @@ SUCCESS = 0.05  # metres
 
 
 @dataclass(frozen=True)
-class Settings:
+class ReachConfig:
     """How the network is trained and scored."""
 
     out: Path = Path("runs/benchmarks/panda/reach.npz")
@@ -57,7 +57,7 @@ def layers_of(net: nn.Sequential) -> Layers:
     return tuple((layer.weight.detach().numpy().copy(), layer.bias.detach().numpy().copy()) for layer in linear)
 
 
-def play(env: gymnasium.Env[Any, Any], expert: Reach, settings: Settings, rng: np.random.Generator) -> np.ndarray:
+def explore(env: gymnasium.Env[Any, Any], expert: Reach, settings: ReachConfig, rng: np.random.Generator) -> np.ndarray:
     """Steps (N, 15): hand, velocity, action, then the hand and its velocity one step later."""
     steps = []
     for _ in range(settings.episodes):
@@ -73,7 +73,7 @@ def play(env: gymnasium.Env[Any, Any], expert: Reach, settings: Settings, rng: n
     return np.array(steps, np.float32)
 
 
-class Arm(nn.Module):
+class ArmModel(nn.Module):
     """A model of one step: from hand, velocity (N, 6) and action (N, 3) to hand and velocity (N, 6)."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ def act(net: nn.Sequential, state: Tensor, goal: Tensor) -> Tensor:
     return 1.2 * (goal - hand) / STEP + net(torch.cat([5 * hand, velocity, 10 * (goal - hand)], -1))
 
 
-def loss_of(net: nn.Sequential, arm: Arm, start: Tensor, goal: Tensor, blur: float) -> Tensor:
+def loss_of(net: nn.Sequential, arm: ArmModel, start: Tensor, goal: Tensor, blur: float) -> Tensor:
     """The mean return's negative, with an end of the episode that is blurred to have a gradient."""
     state, going, loss = start.expand(len(goal), 6), torch.ones(len(goal)), torch.zeros(())
     for _ in range(HORIZON):
@@ -127,17 +127,17 @@ class Descent:
         self.schedule.step()
 
 
-def train(env: gymnasium.Env[Any, Any], settings: Settings) -> Layers:
+def optimise(env: gymnasium.Env[Any, Any], settings: ReachConfig) -> Layers:
     rng, generator = np.random.default_rng(settings.seed), torch.Generator().manual_seed(settings.seed)
     torch.manual_seed(settings.seed)
-    net, arm = network(9, settings.hidden, 3), Arm()
+    net, arm = network(9, settings.hidden, 3), ArmModel()
     with torch.no_grad():
         for parameter in net[-1].parameters():
             parameter.mul_(0.1)  # begins near the straight way
     low, high = torch.tensor([-0.15, -0.15, 0.0]), torch.tensor([0.15, 0.15, 0.3])  # panda-gym's goals
     seen = []
     for _ in range(settings.generations):
-        seen.append(play(env, Reach(layers_of(net)), settings, rng))
+        seen.append(explore(env, Reach(layers_of(net)), settings, rng))
         steps = torch.from_numpy(np.concatenate(seen))
         descent = Descent(arm, settings.updates)
         for _ in range(settings.updates):
@@ -150,11 +150,11 @@ def train(env: gymnasium.Env[Any, Any], settings: Settings) -> Layers:
     return layers_of(net)
 
 
-def run(settings: Settings, say: Say) -> None:
+def train_reach(settings: ReachConfig, say: Say) -> None:
     """Trains the network and writes its numbers, then says the score."""
     env, expert = open_environment("reach"), Reach()
     if settings.generations > 0:
-        layers = train(env, settings)
+        layers = optimise(env, settings)
         write_layers(layers, settings.out)
         say(f"wrote {settings.out}")
         expert = Reach(layers)

@@ -3,9 +3,18 @@
 from functools import partial
 from typing import Any
 
-from holdfast.benchmarks.panda.arm import ACTION, ARMS, DEFAULT_SIZE, HORIZON, OBSERVATION, Arm, environments, load
+from holdfast.benchmarks.panda.arm import (
+    ACTION,
+    ARMS,
+    DEFAULT_SIZE,
+    HORIZON,
+    OBSERVATION,
+    ArmTask,
+    environments,
+    load_dataset,
+)
 from holdfast.benchmarks.panda.check import check_all
-from holdfast.benchmarks.panda.demonstrations import build
+from holdfast.benchmarks.panda.demonstrations import build_datasets
 from holdfast.benchmarks.panda.expert_command import EXPERTS
 from holdfast.benchmarks.panda.view import view
 from holdfast.data.minari import local_datasets
@@ -55,10 +64,10 @@ BUDGETS: dict[str, dict[str, Any]] = {
 FORMER_BUDGETS = {"paper": "--budget full --fit.steps 50000 --protocol.name paper --protocol.episodes 20"}
 
 
-def task(arm: Arm, transitions: int) -> Task:
+def task(arm: ArmTask, transitions: int) -> Task:
     """One arm as a task."""
     interface = Interface((OBSERVATION,), Continuous(arm.actions, ACTION), HORIZON)
-    data, simulators = partial(load, arm, transitions), partial(environments, arm.environment)
+    data, simulators = partial(load_dataset, arm, transitions), partial(environments, arm.environment)
     return Task(arm.task, interface, arm.target, data, simulators, f"panda-gym {arm.environment}")
 
 
@@ -69,7 +78,7 @@ def tasks(transitions: int | None, data: str | None) -> list[Task]:
 
 def build_demonstrations(suite: Suite, report: Report, rebuild: bool) -> list[str]:
     """Lets the scripted experts play."""
-    return build([ARMS[name] for name in suite.names], suite.transitions or DEFAULT_SIZE, report, rebuild)
+    return build_datasets([ARMS[name] for name in suite.names], suite.transitions or DEFAULT_SIZE, report, rebuild)
 
 
 def check_demonstrations(suite: Suite, replays: int) -> list[DataCheck]:

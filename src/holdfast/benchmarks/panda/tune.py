@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import gymnasium
 import numpy as np
 
-from holdfast.benchmarks.panda.arm import ARMS, make
+from holdfast.benchmarks.panda.arm import ARMS, make_environment
 from holdfast.benchmarks.panda.experts import Expert, Pick, Push
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
@@ -22,7 +22,7 @@ FRESH = 1_000_000_000  # scores begin at this seed; tuning stays far below
 
 
 @dataclass(frozen=True)
-class Settings:
+class TuneConfig:
     """How an expert is tuned and scored."""
 
     episodes: int = 80
@@ -47,7 +47,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Trial:
     """One episode."""
 
     reward: float
@@ -74,20 +74,20 @@ class Score:
 
 def open_environment(task: str) -> gymnasium.Env[Any, Any]:
     """The simulator of `reach`, `push` or `pick-and-place`."""
-    return make(next(arm.environment for arm in ARMS.values() if arm.short == task))
+    return make_environment(next(arm.environment for arm in ARMS.values() if arm.short == task))
 
 
-def play(env: gymnasium.Env[Any, Any], expert: Expert, seed: int) -> Outcome:
+def play_trial(env: gymnasium.Env[Any, Any], expert: Expert, seed: int) -> Trial:
     observation, _ = env.reset(seed=seed)
     total, length, ended = 0.0, 0, False
     while not ended:
         observation, reward, terminated, truncated, info = env.step(expert(observation))
         total, length, ended = total + float(reward), length + 1, terminated or truncated
-    return Outcome(total, bool(info["is_success"]), length)
+    return Trial(total, bool(info["is_success"]), length)
 
 
 def score(env: gymnasium.Env[Any, Any], expert: Expert, seeds: Iterable[int]) -> Score:
-    rewards, successes, lengths = zip(*(astuple(play(env, expert, seed)) for seed in seeds), strict=True)
+    rewards, successes, lengths = zip(*(astuple(play_trial(env, expert, seed)) for seed in seeds), strict=True)
     return Score(
         mean=float(np.mean(rewards)),
         median=float(np.median(rewards)),
@@ -100,7 +100,7 @@ def score(env: gymnasium.Env[Any, Any], expert: Expert, seeds: Iterable[int]) ->
 def tune(
     env: gymnasium.Env[Any, Any],
     script: Script,
-    settings: Settings,
+    settings: TuneConfig,
     say: Say = lambda line: None,
 ) -> Script:
     """The script with better numbers."""
@@ -133,7 +133,7 @@ def score_fresh(env: gymnasium.Env[Any, Any], expert: Expert, episodes: int) -> 
     return score(env, expert, range(FRESH, FRESH + episodes))
 
 
-def run(task: str, settings: Settings, say: Say) -> None:
+def tune_script(task: str, settings: TuneConfig, say: Say) -> None:
     """Tunes and says the numbers, then says the score."""
     env, script = open_environment(task), SCRIPTS[task]()
     if settings.generations > 0:
