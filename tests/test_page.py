@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from holdfast.cli.main import main
 from holdfast.data.normaliser import Normaliser
 from holdfast.errors import Mistake
+from holdfast.evaluation.matrix import CELLS
 from holdfast.learners.learner import new_net
 from holdfast.nets.policy import Policy
 from holdfast.nets.transformer import NetConfig
@@ -288,7 +289,7 @@ def first_tasks(path: Path, count: int) -> None:
     config["config"]["order"] = config["config"]["order"][:count]
     for name in ("tasks", "targets"):
         matrix[name] = matrix[name][:count]
-    for name in ("returns", "successes", "lengths", "distinct_episodes", "carried"):
+    for name in CELLS:
         matrix[name] = [row[:count] for row in matrix[name][:count]]
     (path / "certificates.json").unlink(missing_ok=True)  # which are of all tasks
     (path / "config.json").write_text(json.dumps(config))

@@ -1,4 +1,4 @@
-"""AdamW with the gradient's norm clipped: torch's own, or on a GPU one pass over all parameters laid end to end."""
+"""AdamW with gradient clipping: torch's own, or on a GPU one kernel over all parameters laid end to end."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -13,27 +13,27 @@ ALIGNED = 64  # numbers; each parameter begins at such a boundary
 
 
 class Optimiser(Protocol):
-    """What a step needs: gradients come in, may be changed where they stand on the parameters, and are applied."""
+    """What a training step needs of an optimiser."""
 
     def take(self, gradients: Sequence[Tensor]) -> None:
-        """Puts each gradient on its parameter."""
+        """Sets each parameter's `grad`, which an addition may then change in place."""
         ...
 
     def step(self) -> None:
-        """Moves the parameters."""
+        """Clips the gradients and updates the parameters."""
         ...
 
     def set_rate(self, rate: float | Tensor) -> None:
-        """The learning rate from the next step on."""
+        """Sets the learning rate of the next step."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that it remembers, by name; to be read, or written to in place."""
+        """The optimiser's state by name; it may be read, or changed in place."""
         ...
 
 
 class TorchAdamW:
-    """Parameter by parameter."""
+    """Torch's own AdamW."""
 
     def __init__(self, parameters: dict[str, nn.Parameter], decay: float, clip: float) -> None:
         self.parameters, self.clip = parameters, clip
@@ -42,7 +42,7 @@ class TorchAdamW:
         # On a GPU a tensor: a captured step reads its present value.
         rate = torch.zeros((), device=moved[0].device) if on_gpu else 0.0
         self.adamw = torch.optim.AdamW(moved, rate, BETAS, EPSILON, decay, fused=True, capturable=on_gpu)
-        for parameter in moved:  # what it begins with, so that it stays where it is from here on
+        for parameter in moved:  # made now, so that its place in memory never changes
             state = {"step": torch.zeros((), device=parameter.device)}
             moments = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
             self.adamw.state[parameter] = state | moments
@@ -68,7 +68,7 @@ class TorchAdamW:
 
 
 class FlatAdamW:
-    """One launch for all parameters, which become stretches of one tensor, as their gradients and moments are."""
+    """One kernel launch for all parameters, which become views of one tensor, as their gradients and moments are."""
 
     def __init__(self, parameters: dict[str, nn.Parameter], decay: float, clip: float) -> None:
         self.parameters, self.decay, self.clip = parameters, decay, clip
@@ -118,6 +118,6 @@ class FlatAdamW:
 
 
 def optimiser(parameters: dict[str, nn.Parameter], decay: float, clip: float) -> Optimiser:
-    """The fastest there is for where the parameters are."""
+    """The fastest optimiser for the device of the parameters."""
     flat = own_kernels(next(iter(parameters.values())))
     return (FlatAdamW if flat else TorchAdamW)(parameters, decay, clip)
