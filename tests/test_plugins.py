@@ -2,16 +2,24 @@
 
 import json
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
+from typing import Any
 
+import cloudpickle
 import pytest
 
 import holdfast
 from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.registry import PLUGINS, REGISTRIES, SUITES, Plugin, load_plugin
+from holdfast.study.attempt import End
+from holdfast.study.grid import read_grid
+from holdfast.study.jobs import expand
+from holdfast.study.ray_cluster import RayEngine
 from holdfast.tasks.processes import processes
 from tests.tiny import QUIET
 
@@ -259,6 +267,28 @@ def test_the_flag_loads_a_plugin_and_a_sweep_passes_it_on(file: Path, tmp_path: 
     file.write_text(file.read_text() + "\n# changed\n")
     main(words)
     assert len(list((tmp_path / "runs").glob("*/config.json"))) == 2  # another plugin, another run
+
+
+class OneNode:
+    """Stands in for Ray: a node with its own folder for temporary files, which gets what is sent, and nothing else."""
+
+    def remote(self, **_: Any) -> Any:
+        return lambda work: SimpleNamespace(
+            remote=lambda order: list(work(cloudpickle.loads(cloudpickle.dumps(order))))
+        )
+
+
+def test_a_node_of_a_cluster_gets_the_content_of_a_plugin(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.study.ray_cluster.import_module", lambda _: OneNode())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    grid = written(tmp_path / "grid.toml", '[[main]]\nsuite = "mine"\nlearner = "naive"\nbudget = "smoke"\n')
+    load_plugin(file)
+    file.unlink()  # the node does not have it
+    [job] = expand(read_grid(grid, tmp_path / "runs"), (), "cpu", cache=False)
+    told = RayEngine(tmp_path / "runs", None, 1, 0, 1).start(job, tmp_path / "log").told  # type: ignore[attr-defined]
+    assert told[-1] == End("success")
 
 
 POINTS = """
