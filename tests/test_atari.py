@@ -297,7 +297,7 @@ def test_a_damaged_note_hides_its_frames_alone(
     for name, content in (("alien-of-late", b'{"name": "alien", "episodes": 1, "transitions": 2}'), ("b", b"\x93")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "about.json").write_bytes(content)
-    main(["data", "list"])
+    main(["data", "list", "atari5"])
     assert capsys.readouterr().out.startswith("alien-of-late ")
 
 
