@@ -15,7 +15,7 @@ BEST = (
 
 
 def best_sweep(found: Group, groups: Sequence[Group]) -> dict[str, Estimate]:
-    """By task, for tasks of a group that runs with the same settings were asked another return of."""
+    """The best mean by task, over runs with equal settings but other target returns."""
     if asked_otherwise(found) or not found.matrices:
         return {}
     alike = [one for one in groups if one.matrices and _same_but_targets(one, found)]
@@ -41,5 +41,5 @@ def _without_targets(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mean(found: Group, task: str) -> float:
-    """The mean return of a task in the end, over the runs of a group."""
+    """The mean final return of a task over the runs of a group."""
     return float(np.mean([np.mean(matrix.final[task]) for matrix in found.matrices]))

@@ -70,7 +70,7 @@ def _runs(root: Path) -> list[tuple[Path, str]]:
 
 
 def loss_curves(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """For each task, some steps from the first to the last and the loss there."""
+    """For each task, points (step, loss) from the first step to the last."""
     curves: dict[str, list[tuple[int, float]]] = {}
     phases: dict[str, tuple[str, int]] = {}  # by task: the phase that is going on, and the steps before it
     for event in events:
@@ -89,7 +89,7 @@ def is_drawable(loss: Any) -> bool:
 
 
 def thinned(curve: Sequence[Any]) -> list[Any]:
-    """At most so many points of a curve, evenly spread, both ends among them."""
+    """At most POINTS points of a curve, evenly spread, with both ends."""
     kept = np.linspace(0, len(curve) - 1, min(len(curve), POINTS)).round().astype(int)
     return [curve[index] for index in kept]
 

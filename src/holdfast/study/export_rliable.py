@@ -1,4 +1,4 @@
-"""Scores as rliable takes them: for each algorithm, an array of runs by tasks."""
+"""Scores in the format of rliable: for each algorithm, an array (runs, tasks)."""
 
 import json
 
@@ -12,7 +12,7 @@ from holdfast.study.tables import Records
 
 
 def scores(found: Records) -> dict[str, np.ndarray]:
-    """By label: shares of the way from nothing to the target, (runs, tasks), of every complete run."""
+    """By label, the normalised scores (runs, tasks) of all complete runs."""
     groups = [one for one in group_runs(found.results) if one.matrices]
     if odd := [one.label for one in groups if set(one.matrices[0].tasks) != set(found.tasks)]:
         raise Mistake(f"{odd[0]} has not learned all of {', '.join(found.tasks)}: leave its runs out")
@@ -34,7 +34,7 @@ def _shares(one: Group, tasks: list[str]) -> np.ndarray:
 
 
 def rliable(found: Records) -> str:
-    """JSON: tasks, for each algorithm its scores and its runs, and those that have none."""
+    """JSON with the tasks, the scores and runs of each algorithm, and the runs without results."""
     groups = group_runs(found.results)
     record = {
         "suite": found.suite,

@@ -1,4 +1,4 @@
-"""What a group of runs is called: its learner, and as few settings as tell it from the others."""
+"""Labels for groups of runs: the learner, and as few settings as distinguish it from other groups."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ CONDITIONS = ("protocol.name", "protocol.episodes", "data", "transitions", "orde
 
 
 def label(learner: str, own: Settings, others: Sequence[tuple[str, Settings]]) -> str:
-    """Says the publication's settings, then what tells conditions from those of any other group, then what is left."""
+    """Names the publication's settings, then the conditions that differ from other groups, then other differences."""
     said = [name for name in PUBLISHED if own.get(name) is not None]
     said += telling(own, [settings for _, settings in others], CONDITIONS)
     rivals = [settings for other, settings in others if other == learner]
@@ -21,7 +21,7 @@ def label(learner: str, own: Settings, others: Sequence[tuple[str, Settings]]) -
 
 
 def telling(own: Settings, rivals: Sequence[Settings], names: Sequence[str]) -> list[str]:
-    """Those of these settings, taken in turn, that tell one from rivals which are not told from it yet."""
+    """The first of these settings that together distinguish one group from all rivals."""
     said = []
     for name in names:
         if name in own and any(other.get(name) != own[name] for other in rivals):
@@ -31,14 +31,14 @@ def telling(own: Settings, rivals: Sequence[Settings], names: Sequence[str]) -> 
 
 
 def rank(found: str) -> tuple[int, list[tuple[float, str]]]:
-    """Where a label stands in a table: by learner, as registered, then by its settings, numbers by their size."""
+    """The sort key of a label: the learner's place in the registry, then its settings, numbers by value."""
     names, (learner, *_) = list(LEARNERS), found.split()
     place = names.index(learner) if learner in names else len(names)
     return place, [_sortable(part) for part in re.split("[ =]", found)]
 
 
 def _sortable(part: str) -> tuple[float, str]:
-    """Numbers before words."""
+    """A sort key that puts numbers before words."""
     try:
         return float(part), ""
     except ValueError:

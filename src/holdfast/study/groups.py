@@ -1,4 +1,4 @@
-"""The runs under folders, those together that differ in nothing but the seed."""
+"""Reads the runs under folders, and groups those that differ only in the seed."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ Skip = Callable[[str], None]  # is told why a folder is left out
 
 @dataclass(frozen=True)
 class RunResult:
-    """What is known of a run without its weights."""
+    """Everything known about a run except its weights."""
 
     name: str  # of its folder
     plan: Mapping[str, Any]
@@ -37,7 +37,7 @@ class RunResult:
 
     @property
     def has_weights(self) -> bool:
-        """Whether its policies can act here."""
+        """Whether the folder has weights, so that its policies can act."""
         return (self.folder / "weights" / "index.json").exists()
 
     @property
@@ -50,12 +50,12 @@ class RunResult:
 
     @property
     def data(self) -> str:
-        """Eight letters that stand for the data of all tasks; none where the run did not come so far."""
+        """A short hash of the data of all tasks; empty if the run did not get that far."""
         return letters(self.datasets) if self.matrix and self.datasets else ""
 
 
 def letters(datasets: Mapping[str, str]) -> str:
-    """Eight letters that stand for these data."""
+    """A short hash of these datasets."""
     return hashlib.sha256(json.dumps(datasets, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -76,12 +76,12 @@ class Group:
 
     @property
     def matrices(self) -> list[Matrix]:
-        """Of the runs that are complete."""
+        """The matrices of the complete runs."""
         return [result.matrix for result in self.results if result.matrix]
 
 
 def refuse(problem: str) -> None:
-    """Leaves no folder out: one that cannot be read is a mistake."""
+    """Raises instead of leaving a folder out."""
     raise Mistake(problem)
 
 
@@ -118,7 +118,7 @@ def read_runs(
 
 
 def runs_under(root: Path, skip: Skip = refuse) -> list[tuple[Path, str]]:
-    """The runs of a folder and what each is called: itself, or those under it by their way there."""
+    """The runs in a folder with their names: the folder's own name, or the path relative to it."""
     if root.name == EXPERT:  # it stands among the runs, and so among runs/*
         return []
     if not root.is_dir():
@@ -133,7 +133,7 @@ def runs_under(root: Path, skip: Skip = refuse) -> list[tuple[Path, str]]:
 
 
 def _folders(root: Path, skip: Skip) -> Iterator[Path]:
-    """A folder and all under it, links followed, each once."""
+    """A folder and all folders under it, each once; links are followed."""
     seen, ahead = set(), [root]
     while ahead:
         path = ahead.pop(0)
@@ -161,7 +161,7 @@ def _result(path: Path, name: str) -> RunResult:
 
 
 def _once(results: Sequence[RunResult]) -> list[RunResult]:
-    """Without copies of a run, as an export is; a seed that was run twice must not count as two."""
+    """The results without copies of a run, such as an export; a seed that was run twice must not count twice."""
     kept: list[RunResult] = []
     for result in results:
         twin = next((other for other in kept if _is_twin(other, result)), None)
@@ -173,7 +173,7 @@ def _once(results: Sequence[RunResult]) -> list[RunResult]:
 
 
 def _one_of(one: RunResult, other: RunResult) -> RunResult:
-    """The one with results, or of two that were made otherwise the newer, which then says so."""
+    """Which of two copies to keep: the one with results, or else the newer one, which then names the older."""
     if one.matrix is None or other.matrix is None:
         return other if one.matrix is None else one
     if one.made == other.made:
@@ -190,7 +190,7 @@ def _one_of(one: RunResult, other: RunResult) -> RunResult:
 
 
 def _earned(matrix: Matrix) -> list[Any]:
-    """All that a table tells: not what was carried over, nor what was played before it was learned."""
+    """What tables show of a matrix: no marks of carried results, and no results of tasks before they were learned."""
     cells = (matrix.returns, matrix.successes, matrix.distinct_episodes)
     learned = [[row[: stage + 1] for stage, row in enumerate(rows)] for rows in cells]
     return [learned, matrix.targets, matrix.copies, matrix.bytes]
@@ -202,14 +202,14 @@ def _is_twin(one: RunResult, other: RunResult) -> bool:
 
 
 def _alike(one: RunResult, other: RunResult) -> bool:
-    """The same settings, and the same data as far as both came."""
+    """Whether the settings are equal, and the data of the tasks that both have begun."""
     both = set(one.datasets) & set(other.datasets)
     known = [{**result.settings, "datasets": None} for result in (one, other)]
     return known[0] == known[1] and all(one.datasets[task] == other.datasets[task] for task in both)
 
 
 def group_runs(results: Sequence[RunResult]) -> list[Group]:
-    """By learner, in the order that `holdfast learners` has, and by setting."""
+    """Groups of runs with equal settings, in the order of `holdfast learners`."""
     sets: list[list[RunResult]] = []
     # Complete runs first: they know all their data, so those that are not find the set they belong to.
     for result in sorted(results, key=lambda one: (one.matrix is None, one.plan["seed"], one.name)):

@@ -1,4 +1,4 @@
-"""Where no table, page or figure is written: over the record of a run."""
+"""Prevents tables, pages and figures from overwriting the record of a run."""
 
 from pathlib import Path
 

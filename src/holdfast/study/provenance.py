@@ -1,4 +1,4 @@
-"""How a run was made: what tells a run from the same one with newer versions or on another device."""
+"""How a run was made: its versions, hardware and device, which distinguish repetitions of one run."""
 
 import re
 import shlex
@@ -22,13 +22,13 @@ class Provenance:
 
     @classmethod
     def of(cls, folder: RunFolder) -> "Provenance":
-        """From the record of a run."""
+        """Reads it from a run folder."""
         words = shlex.split(folder.record.get("command") or "")
         device = words[words.index("--device") + 1] if "--device" in words[:-1] else None
         return cls(folder.record.get("versions", {}), folder.record.get("hardware", {}), device, folder.path)
 
     @property
     def age(self) -> tuple[list[list[int]], float]:
-        """Larger for newer versions, ours first, and among equal ones for the later; an export has no times."""
+        """A sort key, larger for newer versions (ours first), then for later runs; an export has no times."""
         numbers = [[int(part) for part in re.findall(r"\d+", self.versions.get(name, ""))] for name in LIBRARIES]
         return numbers, max((event["time"] for event in RunFolder(self.folder).events()), default=0.0)

@@ -1,4 +1,4 @@
-"""The publication's tables, to stand beside ours."""
+"""The publication's tables."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ LIKE = {"atari5": {"protocol": ("paper",), "data": (None, "expert-10", "minari")
 
 @cache
 def published_tables() -> Mapping[str, Any]:
-    """All of them, by suite."""
+    """All published tables, by suite."""
     return json.loads(Path(__file__).with_name("published.json").read_text(encoding="utf-8"))
 
 
@@ -28,7 +28,7 @@ def main_rows(suite: str) -> list[PublishedRow]:
 
 
 def single_rows(suite: str) -> list[PublishedRow]:
-    """What tasks learned alone reached."""
+    """The results of tasks learned alone."""
     found = published_tables().get(suite, {})
     if "single_task" not in found:
         return []
@@ -37,7 +37,7 @@ def single_rows(suite: str) -> list[PublishedRow]:
 
 
 def threshold_rows(suite: str) -> list[PublishedRow]:
-    """The grid of thresholds; Panda's is part of its auxiliary runs, and of several of one setting the first counts."""
+    """The grid of thresholds; for Panda, the first auxiliary run of each setting."""
     grid = published_tables().get(suite, {}).get("thresholds")
     if grid is not None:
         return list(grid)
@@ -59,13 +59,13 @@ def _auxiliary(row: Any) -> PublishedRow:
 
 
 def all_rows(suite: str) -> list[PublishedRow]:
-    """Of every table, the main one first; single runs are of no other settings."""
+    """The rows of every table, the main one first; auxiliary runs add no settings."""
     tables_of = (main_rows, single_rows, threshold_rows)
     return [row for rows in tables_of for row in rows(suite)]
 
 
 def matching_row(rows: Sequence[PublishedRow], learner: str, routing: Mapping[str, Any]) -> PublishedRow | None:
-    """The first row of a learner whose settings, where it names any, are these."""
+    """The first row of a learner whose named settings equal these."""
     own = (row for row in rows if row["method"].split()[0] == learner)
     return next((row for row in own if _agrees(row["method"], routing)), None)
 
@@ -76,7 +76,7 @@ def _agrees(method: str, routing: Mapping[str, Any]) -> bool:
 
 
 def published_row(plan: Mapping[str, Any]) -> PublishedRow | None:
-    """The row that a run compares with; none where its data, protocol, tasks, threshold or strength are others."""
+    """The row that a run compares with; None if its data, protocol, tasks, threshold or strength differ."""
     suite, ran = plan["suite"], {**plan, "protocol": plan.get("protocol", {}).get("name")}
     alike = all(ran.get(name) in values for name, values in LIKE.get(suite, {}).items())
     config, strength = plan.get("config", {}), published_settings(suite, plan["learner"]).get("strength")

@@ -1,4 +1,4 @@
-"""The settings behind the published tables, and in what a run differs from them."""
+"""The settings behind the published tables, and how a run differs from them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -99,7 +99,7 @@ UNCOMPARED = {  # settings in which a run cannot differ from the publication, an
 
 
 def published_settings(suite: str, learner: str) -> dict[str, Any]:
-    """All of a learner's on a suite; those that other learners have, but it has not, are among them."""
+    """The published settings for a learner on a suite; may include settings that only other learners have."""
     found = PUBLISHED.get(suite, {})
     general = {name: value for name, value in found.items() if ":" not in name}
     prefix = f"{learner}:"
@@ -107,7 +107,7 @@ def published_settings(suite: str, learner: str) -> dict[str, Any]:
 
 
 def setting_differences(suite: str, learner: str, settings: Settings) -> Iterator[str]:
-    """Every recorded setting that is not the published one, and what no setting says, in words."""
+    """Each recorded setting that differs from the published one, and differences that no setting expresses."""
     for name, value in published_settings(suite, learner).items():
         if name in settings and settings[name] != value:
             yield f"{name} {_said(name, settings[name])} (published: {_said(name, value)})"
@@ -116,7 +116,7 @@ def setting_differences(suite: str, learner: str, settings: Settings) -> Iterato
 
 
 def target_differences(known: Mapping[str, float], own: Mapping[str, float]) -> Iterator[str]:
-    """Whether results are measured against other target returns than the published, in words."""
+    """A sentence if the target returns differ from the published ones."""
     tasks = [task for task in own if task in known]
     if any(own[task] != known[task] for task in tasks):
         yield f"target returns {_numbers(own, tasks)} (published: {_numbers(known, tasks)})"

@@ -1,4 +1,4 @@
-"""What a group of runs amounts to, and how sure that is."""
+"""The summary of a group of runs, with confidence intervals."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ from holdfast.study.expert_record import ExpertRecord
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, and between what it lies with 95 % confidence, where that can be said."""
+    """A number, with its 95 % confidence interval if there is one."""
 
     value: float
     interval: Interval | None = None
@@ -56,7 +56,7 @@ class Summary:
 
     @property
     def episodes(self) -> int:
-        """Distinct ones of a task in a run, at least."""
+        """The smallest number of distinct episodes of a task in a run."""
         return min(self.distinct.values(), default=0)
 
 
@@ -78,16 +78,16 @@ class Histories:
         return cls(played, means, resample(runs, distinct), [sum(counts) > 1 for counts in zip(*distinct, strict=True)])
 
     def estimate(self, measure: Callable[[np.ndarray], np.ndarray], task: int | None = None) -> Estimate:
-        """Of a number (...,) that all runs (..., runs, tasks, stages) give together, of one task or of all."""
+        """The estimate of a measure (..., runs, tasks, stages) -> (...,), for one task or for all."""
         sure = all(self.sure) if task is None else self.sure[task]
         return Estimate(float(measure(self.means)), middle(measure(self.drawn)) if sure else None)
 
     def mean(self, measure: Measure, task: int | None = None) -> Estimate:
-        """The mean over runs of a measure of what tasks are in the end."""
+        """The mean over runs of a measure of the final results."""
         return self.estimate(lambda means: measure(means[..., -1]).mean(axis=-1), task)
 
     def forgotten(self, measure: Measure, task: int | None = None) -> Estimate:
-        """The mean over runs of a measure of what tasks were at their best, and are no more: of F."""
+        """The mean over runs of a measure of F: the best result of each task minus its final one."""
         return self.estimate(lambda means: measure(means.max(axis=-1) - means[..., -1]).mean(axis=-1), task)
 
     @property
@@ -138,13 +138,13 @@ def summarise(matrices: Sequence[Matrix], expert: ExpertRecord | None = None) ->
 
 
 def fewest_to_most(counts: Iterable[int]) -> str:
-    """The range of these, or the one number that they all are."""
+    """The range of these counts, or a single number if they are equal."""
     ends = sorted(counts)
     return f"{ends[0]} to {ends[-1]}" if ends[0] < ends[-1] else str(ends[0])
 
 
 def _history(cells: Cells, tasks: Sequence[int]) -> list[np.ndarray]:
-    """For each task, every episode after every stage, (stages, episodes); before it was learned, as when it was."""
+    """For each task, its episodes by stage (stages, episodes); stages before its own repeat its own."""
     return [np.array([cells[max(stage, task)][task] for stage in range(len(cells))], float) for task in tasks]
 
 
@@ -168,7 +168,7 @@ def _scores(matrices: Sequence[Matrix]) -> dict[str, dict[str, float]]:
 
 
 def floors(tasks: Sequence[str]) -> list[float]:
-    """What counts as nothing: chance where targets are negative, and so no shares of them can be taken, else 0."""
+    """The returns that count as 0 %: random play for tasks with negative targets, otherwise 0."""
     return [SCORES.get(task, 0.0) for task in tasks]
 
 
@@ -185,7 +185,7 @@ def _middle(runs: Histories, tasks: Sequence[str], targets: Sequence[float]) -> 
 
 
 def _behind(matrices: Sequence[Matrix], expert: ExpertRecord) -> Estimate | None:
-    """Differences start by start, so that the luck of the starts cancels; none where the starts are others."""
+    """The paired difference to the expert over equal starts; None if the starts differ."""
     starts, own = ("first_seed", "episodes"), expert.returns
     if any(matrix.protocol.get(name) != expert.protocol[name] for matrix in matrices for name in starts):
         return None

@@ -21,7 +21,7 @@ class Style:
     dash: str
 
     def text(self, words: str) -> str:
-        """Words, nothing of which means anything; each character by itself, so that none is escaped twice."""
+        """Text with special characters escaped, one by one, so that none is escaped twice."""
         return "".join(self.special.get(character, character) for character in printable(words))
 
 
@@ -48,7 +48,7 @@ LATEX = Style(
 
 
 def markdown(table: ResultTable) -> str:
-    """Rows, and under them what must be known to read them and which runs each is made of."""
+    """Rows, then notes on how to read them and on the runs behind each."""
     rule = ["---", *("--:" for _ in table.columns[1:])]
     head = [MARKDOWN.text(column) for column in table.columns]
     lines = [f"| {' | '.join(row)} |" for row in [head, rule, *(row.cells for row in rows_of(table, MARKDOWN))]]
@@ -56,7 +56,7 @@ def markdown(table: ResultTable) -> str:
 
 
 def latex(table: ResultTable) -> str:
-    """A table environment; a document must load booktabs and graphicx for it."""
+    """A table environment; the document must load booktabs and graphicx."""
     rows = [" & ".join(row.cells) + r" \\" for row in rows_of(table, LATEX)]
     head = " & ".join(LATEX.text(column) for column in table.columns) + r" \\"
     return "\n".join(
@@ -78,14 +78,14 @@ def latex(table: ResultTable) -> str:
 
 @dataclass(frozen=True)
 class TextRow:
-    """A row as text, a cell for each column."""
+    """A row as text, with a cell for each column."""
 
     cells: list[str]
     published: bool = False
 
 
 def rows_of(table: ResultTable, style: Style) -> Iterator[TextRow]:
-    """Ours, and under the last of those that it is for, the published row."""
+    """Our rows; a published row follows the last of ours that it belongs to."""
     for line, following in zip(table.lines, [*table.lines[1:], None], strict=True):
         yield TextRow([style.text(line.label), *(_cell(line, column, style) for column in table.columns[1:])])
         if line.published and not (following and _beside(line) == _beside(following)):
@@ -113,7 +113,7 @@ def _published(line: TableLine, column: str, style: Style) -> str:
 
 
 def notes_of(table: ResultTable) -> list[str]:
-    """How numbers were made, in what the published ones differ, and the runs of each line."""
+    """Notes on how numbers were computed, how the published ones differ, and the runs of each line."""
     ways = [f"({mark}) these runs differ from the published: {'; '.join(way)}." for way, mark in table.marks.items()]
     runs: dict[str, list[str]] = {}
     for line in table.lines:
@@ -147,7 +147,7 @@ def comma_separated(table: ResultTable) -> str:
 
 
 def harmless(cell: object) -> object:
-    """A cell that a spreadsheet shows as it is; numbers stay numbers."""
+    """A cell that a spreadsheet shows literally; numbers stay numbers."""
     if not isinstance(cell, str):
         return cell
     text = printable(cell)
@@ -173,7 +173,7 @@ def _flat(line: TableLine) -> dict[str, object]:
 
 
 def format_value(value: Value) -> str:
-    """Words as they are; a number, and its interval where it has one; nothing at all needs none."""
+    """Text as it is, or a number with its interval; an interval [0, 0] is left out."""
     if isinstance(value, str):
         return value
     ends = " [{}, {}]".format(*map(format_number, value.interval)) if value.interval and any(value.interval) else ""
@@ -181,7 +181,7 @@ def format_value(value: Value) -> str:
 
 
 def format_number(value: float) -> str:
-    """Three digits after the point, fewer where the number is large, two where it is tiny, none for zero."""
+    """Three decimals, fewer for large numbers, two significant digits for tiny ones, and 0 for zero."""
     if abs(value) < 0.0005:
         return f"{value:.2g}"  # what is not zero does not look like it
     digits = 3 - sum(abs(value) >= bound for bound in (10, 100, 1000))
@@ -189,7 +189,7 @@ def format_number(value: float) -> str:
 
 
 def format_share(found: Estimate) -> str:
-    """A rate, and its interval where it has one, in per cent."""
+    """A rate in per cent, with its interval if it has one."""
     ends = "" if found.interval is None else " [{:.3g}, {:.3g}]".format(*(100 * end for end in found.interval))
     return f"{100 * found.value:.3g} %{ends}"
 

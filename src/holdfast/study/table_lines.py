@@ -1,4 +1,4 @@
-"""The lines of a table: what a group of runs amounts to, or that it is missing, beside what was published."""
+"""The lines of a table: the results of a group of runs, or that they are missing, beside the published ones."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ MEASURES = ("copies", "NormAvg", "AvgGap", "AvgF")  # that the publication has
 
 @dataclass(frozen=True)
 class TableLine:
-    """One row, by column: ours, success rates under it, the publication's numbers beside it."""
+    """One row by column: our values, success rates, and the published numbers."""
 
     label: str
     values: Mapping[str, Value]
@@ -49,7 +49,7 @@ class TableEntry:
 
     @property
     def label(self) -> str:
-        """What it is called here, or in the publication."""
+        """The label of the group, or the publication's name of the row."""
         return self.group.label if self.group else self.row["method"] if self.row else ""
 
     @property
@@ -59,7 +59,7 @@ class TableEntry:
 
     @cached_property
     def summary(self) -> Summary | None:
-        """Of its complete runs, if there are any."""
+        """The summary of its complete runs, if there are any."""
         return summarise(self.group.matrices, self.expert) if self.group and self.group.matrices else None
 
     @property
@@ -69,7 +69,7 @@ class TableEntry:
         return {column: str(settings[name]) for column, name in MADE.items() if name in settings}
 
     def line(self, values: Mapping[str, Value], published: Mapping[str, float], **more: Any) -> TableLine:
-        """With what all lines of an entry share."""
+        """A line with these values and everything that the lines of an entry share."""
         values, found = {**values, **self.made}, self.group
         differs = differing(found) if found and published else ()
         source = self.row["method"] if self.row and published else ""
@@ -80,7 +80,7 @@ class TableEntry:
 
 
 def differing(found: Group) -> tuple[str, ...]:
-    """In what a group differs from the published runs of its learner."""
+    """The differences between a group and the published runs of its learner."""
     targets = dict(zip(found.matrices[0].tasks, found.matrices[0].targets, strict=True)) if found.matrices else {}
     return differences(found.results[0].plan["suite"], found.learner, found.settings, targets)
 
@@ -98,7 +98,7 @@ def run_lines(entry: TableEntry) -> list[TableLine]:
 
 
 def task_lines(entry: TableEntry) -> list[TableLine]:
-    """An entry task by task, then all of it."""
+    """An entry with a line for each task, then one for all tasks."""
     summary, row = entry.summary, entry.row or {}
     matrices = entry.group.matrices if entry.group else []
     tasks = matrices[0].tasks if matrices else [name for name in row if name not in (*MEASURES, "method", SWEEP)]
@@ -135,14 +135,14 @@ def _task_line(entry: TableEntry, summary: Summary | None, task: str) -> TableLi
 
 
 def _sweep(entry: TableEntry, task: str) -> dict[str, Value]:
-    """The best over several target returns, or that it is not measured, where the publication has it."""
+    """The best over several target returns, or "not measured" if only the publication has it."""
     if task in entry.sweep:
         return {SWEEP: entry.sweep[task]}
     return {SWEEP: "not measured"} if task in (entry.row or {}).get(SWEEP, {}) else {}
 
 
 def seeds_text(entry: TableEntry) -> str:
-    """Which seeds there are, and which are not."""
+    """The seeds that are complete, unfinished and missing."""
     results = entry.group.results if entry.group else ()
     there = [str(result.plan["seed"]) for result in results if result.matrix]
     begun = [str(result.plan["seed"]) for result in results if not result.matrix]
@@ -185,7 +185,7 @@ def _per_cent(rate: Estimate | None) -> Estimate | None:
 
 
 def data_lines(suite: str, results: Sequence[RunResult]) -> list[TableLine]:
-    """What the recorded episodes themselves earned, a line for each data that runs learned from."""
+    """The returns of the recorded episodes, with a line for each dataset that runs learned from."""
     whole = [result for result in results if result.matrix and set(result.matrix.tasks) <= set(result.data_returns)]
     known = {json.dumps([result.data_returns, result.plan["order"]], sort_keys=True): result for result in whole}
     settings = [result.settings for result in known.values()]
@@ -203,7 +203,7 @@ def _data_line(suite: str, result: RunResult, settings: Sequence[Mapping[str, An
 
 
 def expert_line(expert: ExpertRecord, matrix: Matrix) -> TableLine:
-    """What the expert that made the data earns from the starts that learners are evaluated from."""
+    """The expert's returns from the starts that learners are evaluated from."""
     means = {task: float(np.mean(expert.returns[task])) for task in matrix.tasks}
     rates = {task: Estimate(float(np.mean(expert.successes[task]))) for task in matrix.tasks}
     return TableLine(

@@ -37,7 +37,7 @@ def print_table(table: ResultTable, console: Console | None = None) -> None:
 
 
 def _stacked(cell: str) -> str:
-    """With the interval of its number, which stands in the first line, on a line of its own."""
+    """The cell with the interval of its number on a line of its own."""
     first, *rest = cell.split("\n")
     return "\n".join([first.replace(" [", "\n["), *rest])
 
@@ -47,7 +47,7 @@ def _width(cells: Sequence[str]) -> int:
 
 
 def column_blocks(widths: Sequence[int], room: int) -> Iterator[list[int]]:
-    """Which columns stand side by side: the first in every block, each of the others in one."""
+    """Columns in blocks that fit the width; the first column is in every block."""
     block = [0]
     for at in range(1, len(widths)):
         if len(block) > 1 and sum(widths[column] + GAP for column in (*block, at)) - GAP > room:

@@ -1,4 +1,4 @@
-"""The tables there are, as data: what runs amount to, and what the publication has in the same places."""
+"""The tables as data: results of runs, and the published numbers for the same cells."""
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
@@ -70,7 +70,7 @@ DETAILS = (TASK, "target", "the data", "return", SWEEP, "when learned", "F")
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Lines under columns, and what must be known to read them."""
+    """Lines, their columns, and notes."""
 
     title: str
     columns: tuple[str, ...]  # the first is of labels
@@ -95,7 +95,7 @@ class Records:
 
     @property
     def tasks(self) -> list[str]:
-        """In the publication's order, or in that of the runs."""
+        """The tasks in the publication's order, then in that of the runs."""
         orders = [
             published_tables().get(self.suite, {}).get("order", []),
             *(result.plan["order"] for result in self.results),
@@ -105,7 +105,7 @@ class Records:
 
 @dataclass(frozen=True)
 class TableKind:
-    """One of the publication's tables, or one like them."""
+    """A kind of table: one of the publication's, or a similar one."""
 
     about: str
     rows: Callable[[str], list[PublishedRow]]  # that the publication has, by suite
@@ -134,7 +134,7 @@ KINDS = {
 
 
 def read_records(*roots: Path, suite: str | None = None, skip: Skip = refuse) -> Records:
-    """What is under these folders; `skip` is told of those that are no run of ours, or damaged."""
+    """Reads the runs under these folders; `skip` is told of folders that are damaged or not runs."""
     results = read_runs(*roots, suite=suite, skip=skip)
     paths = sorted({result.folder.parent / EXPERT for result in results})
     experts = [read_expert(path) for path in paths if path.exists()]
@@ -146,7 +146,7 @@ def read_records(*roots: Path, suite: str | None = None, skip: Skip = refuse) ->
 
 
 def make_table(kind: str, found: Records, paper: bool = False) -> ResultTable:
-    """A table of these runs; with `paper`, of those alone that the publication has a row for."""
+    """A table of these runs; with `paper`, only of those that the publication has a row for."""
     if paper and not KINDS[kind].rows(found.suite):
         raise Mistake(f"nothing is published about {found.suite}: leave --paper out")
     entries = _entries(KINDS[kind], found, paper)
@@ -168,7 +168,7 @@ def make_table(kind: str, found: Records, paper: bool = False) -> ResultTable:
 
 
 def _instead(found: Records, shown: Container[str]) -> list[str]:
-    """Which runs stand for older ones."""
+    """Notes about runs that replace older copies of themselves."""
     newer = [result for result in found.results if result.instead and result.name in shown]
     return [f"{result.name} is taken, not {' or '.join(result.instead)}: {OLDER}." for result in newer]
 
@@ -180,7 +180,7 @@ def _references(found: Records) -> list[TableLine]:
 
 
 def _entries(kind: TableKind, found: Records, paper: bool) -> list[TableEntry]:
-    """Ours with the published row, where there is one, and published rows that no run here is of."""
+    """Groups of runs with their published rows, and published rows without runs."""
     seeds = sorted({result.plan["seed"] for result in found.results})
     groups = [one for one in group_runs(found.results) if kind.takes(one)]
     if kind.alone:
@@ -199,13 +199,13 @@ def _entries(kind: TableKind, found: Records, paper: bool) -> list[TableEntry]:
 
 
 def _row_for(found: Group, rows: Sequence[PublishedRow]) -> PublishedRow | None:
-    """The published row for a group; where rows are of single runs, that of its seed's number."""
+    """The published row for a group; if rows are single runs, the one numbered like its seed."""
     own = [row for row in rows if row.get("run") in (None, found.results[0].plan["seed"])]
     return matching_row(own, found.learner, found.routing)
 
 
 def _nearest(row: PublishedRow | None, rivals: Sequence[tuple[Group, PublishedRow | None]]) -> Group:
-    """Of the groups that a published row is for, the one that differs least, and of several the one of most runs."""
+    """Of the groups that match a published row, the one with the fewest differences, then with the most runs."""
     return min((one for one, other in rivals if other == row), key=_distance)
 
 

@@ -1,4 +1,4 @@
-"""Short films of a run's policies at work, as they act in the first episodes that they were evaluated on."""
+"""Short videos of a run's policies in the first episodes of their evaluation."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -22,7 +22,7 @@ QUALITY = "36"  # of VP9, 0 the best and 63 the worst
 
 @dataclass(frozen=True)
 class Video:
-    """One task as a run plays it after its last stage."""
+    """A video of one task after the last stage."""
 
     task: str
     webm: bytes
@@ -34,7 +34,7 @@ class Video:
 
 
 def film_task(policy: Policy, task: Task, protocol: Protocol, spec: SuiteSpec) -> Video:
-    """Plays a task's first episodes and encodes what is seen."""
+    """Plays a task's first episodes and encodes the frames."""
     if spec.view is None:
         raise Mistake(f"the suite {spec.name} has no view, so that it cannot be filmed")
     view = spec.view(task, replace(protocol, lanes=1, episodes=1))
@@ -53,7 +53,7 @@ def film_task(policy: Policy, task: Task, protocol: Protocol, spec: SuiteSpec) -
 
 
 def _episode(policy: Policy, task: Task, view: View, seed: int, played: list[Rollouts]) -> Iterator[np.ndarray]:
-    """What is seen of one episode; its results are added to `played` if it is shown to its end."""
+    """The frames of one episode; its results are added to `played` if it is shown to its end."""
     playing = rollout(policy, task, view.environments, [seed])
     for _ in range(MOST):
         try:

@@ -1,4 +1,4 @@
-"""What of every copy is given away, and what each task costs on disk."""
+"""How much of each copy is claimed, and the bytes of each task on disk."""
 
 import numpy as np
 from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Curves over the stages: what every task is worth after each, and how the loss fell within each."""
+"""Curves over the stages: the return of every task after each, and the loss within each."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +26,7 @@ Points = list[tuple[int, float]]  # stages, and the value there
 
 
 def learning_figure(found: Study, setting: Setting) -> Drawing:
-    """One line a task, from the stage that learned it to the last; the background is the task being trained."""
+    """One line per task, from the stage that learned it to the last; the background is the task being trained."""
     tasks = setting.tasks
     lines = {task: _points(found, task, [row[at] for row in setting.mean], at) for at, task in enumerate(tasks)}
     with styled():
@@ -59,7 +59,7 @@ def _points(found: Study, task: str, values: Sequence[float | None], first: int)
 
 
 def _seeds(axes: Axes, found: Study, setting: Setting, task: str) -> None:
-    """Each seed's own line, faintly, where there are several."""
+    """A faint line for each seed if there are several."""
     if len(setting.runs) < 2:
         return
     at = setting.tasks.index(task)

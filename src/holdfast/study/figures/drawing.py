@@ -1,4 +1,4 @@
-"""A figure of a report: how it looks, what it says in words, and the numbers behind it."""
+"""A figure of a report: its style, its alternative text, and the numbers behind it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ class Drawing:
         return places
 
     def embedded(self) -> tuple[str, tuple[float, float]]:
-        """What stands between the tags of an SVG in a page, and its size in points.
+        """The content of the figure's SVG element, and its size in points.
 
         Colours of the theme become the page's own; ids get the figure's name, so that two figures do not share one.
         """
@@ -100,7 +100,7 @@ class Drawing:
 
 @contextmanager
 def styled(salt: str = "") -> Iterator[None]:
-    """Figures made or saved here look as all of ours, and the same at every call."""
+    """The style of all figures, which are equal at every call."""
     with mpl.rc_context({**STYLE, "svg.hashsalt": salt or "holdfast"}):
         yield
 
@@ -116,17 +116,17 @@ def colour_of(tasks: Sequence[str], task: str) -> str:
 
 
 def marker_of(tasks: Sequence[str], task: str) -> str:
-    """The marker that a task has in every figure, so that colour is not all that tells it."""
+    """The marker that a task has in every figure, so that colour is not the only distinction."""
     return MARKERS[tasks.index(task) % len(MARKERS)]
 
 
 def typeset(value: float | None) -> str:
-    """A number as print has it; nothing where there is none."""
+    """A number with a typographic minus sign; empty for None."""
     return "" if value is None else format_number(value).replace("-", "\N{MINUS SIGN}")
 
 
 def wrapped_name(name: str, width: int = 10) -> str:
-    """A name broken between its words, the beginning of it where it is long."""
+    """A name wrapped between its words, and shortened if it is long."""
     lines = [""]
     for word in WORD.findall(printable(name)):
         if lines[-1] and len(lines[-1]) + len(word) > width:

@@ -21,7 +21,7 @@ Curve = Sequence[tuple[int, float]]  # steps, and the loss there
 
 @dataclass(frozen=True)
 class EvaluatedRun:
-    """One evaluated run, with all of its records; a record that is not there is empty."""
+    """One evaluated run with all of its records; a missing record is empty."""
 
     path: Path
     record: Mapping[str, Any]  # config.json
@@ -35,12 +35,12 @@ class EvaluatedRun:
 
     @property
     def seed(self) -> int:
-        """What its randomness began with."""
+        """The seed of the run."""
         return self.matrix.seed
 
     @property
     def name(self) -> str:
-        """Of its folder, wherever that is."""
+        """The name of its folder."""
         return self.path.resolve().name
 
 
@@ -93,7 +93,7 @@ def _drawable(point: Sequence[Any]) -> bool:
 
 
 def _overlap(folder: RunFolder, matrix: Matrix) -> dict[tuple[str, str], float]:
-    """From the masks, where they are kept; masks of different copies are of different weights."""
+    """Computed from the masks, if they are kept; masks of different copies do not compare."""
     masks = {task: mask for task in matrix.tasks if (mask := _mask(folder, matrix, task)) is not None}
     together = [pair for pair in product(masks, masks) if len({matrix.task_copy[task] for task in pair}) == 1]
     return {

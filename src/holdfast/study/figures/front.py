@@ -1,4 +1,4 @@
-"""Every setting by what it earns, what it costs and what it forgets."""
+"""Every setting by return, size and forgetting."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ from holdfast.study.summary import Estimate
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A setting among the others; `worth` is more where it is better."""
+    """A setting as a point; a larger `worth` is better."""
 
     setting: Setting
     number: int  # in the figure
@@ -35,7 +35,7 @@ class FrontPoint:
     forgotten: float
 
     def beaten_by(self, other: "FrontPoint") -> bool:
-        """Whether another on the same terms is at least as good in all three, and better in one."""
+        """Whether a comparable setting is at least as good in all three measures, and better in one."""
         ours, theirs = self._measures, other._measures
         return (
             self.setting.terms == other.setting.terms
@@ -49,7 +49,7 @@ class FrontPoint:
 
 
 def front_points(found: Study) -> list[FrontPoint]:
-    """The settings in their order, by NormAvg, or where a target has no share by the distance to it."""
+    """The settings in their order; `worth` is NormAvg, or minus AvgGap if a target is not positive."""
     rows = [(setting, setting.summary) for setting in found.settings]
     normed = all(summary.normalised for _, summary in rows)
     return [
@@ -70,13 +70,13 @@ def _turned(gap: Estimate | None) -> Estimate:
 
 
 def unbeaten(all_places: list[FrontPoint]) -> list[FrontPoint]:
-    """Those that no other beats in return, bytes and forgetting together, cheapest first."""
+    """The settings that no other beats in return, bytes and forgetting together, smallest first."""
     kept = [place for place in all_places if not any(place.beaten_by(other) for other in all_places)]
     return sorted(kept, key=lambda place: place.size)
 
 
 def front_figure(found: Study) -> Drawing:
-    """Bytes to the right, return upwards, forgetting as colour; those that nothing beats have a ring."""
+    """Bytes on the x axis, return on the y axis, forgetting as colour; unbeaten settings have a ring."""
     points = front_points(found)
     ringed = unbeaten(points)
     normed = all(setting.summary.normalised for setting in found.settings)

@@ -1,4 +1,4 @@
-"""Squares of numbers as colours: what every task is worth after every stage, and which weights tasks share."""
+"""Heat maps: the return of every task after every stage, and the weights that tasks share."""
 
 from collections.abc import Sequence
 
@@ -58,7 +58,7 @@ def _square(
     across: str,
     down: str,
 ) -> Figure:
-    """One row and one column a task; colour is the share, 1 or more at the dark end."""
+    """One row and one column per task; colour is the share, 1 or more at the dark end."""
     size = len(tasks)
     figure = canvas(WIDTH, min(60 + 46 * size, 250))
     axes: Axes = figure.subplots()

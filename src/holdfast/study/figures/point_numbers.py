@@ -1,4 +1,4 @@
-"""Numbers beside points, each where there is room."""
+"""Numbers beside points, placed where there is room."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ Crowd = tuple[np.ndarray, list[int]]  # a place in points, and which points lie 
 
 
 def number_points(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
-    """Numbers these from 1; the figure must have been laid out."""
+    """Numbers these points from 1; the figure must have been laid out."""
     scale = 72 / axes.figure.dpi  # points a pixel
     room = axes.get_window_extent().get_points() * scale
     crowds = _crowds([axes.transData.transform(place) * scale for place in places])
@@ -30,7 +30,7 @@ def number_points(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
 
 
 def _crowds(points: Sequence[np.ndarray]) -> list[Crowd]:
-    """Points that lie on each other, together."""
+    """Groups of points that lie on each other."""
     crowds: list[Crowd] = []
     for index, point in enumerate(points):
         near = next((members for middle, members in crowds if np.hypot(*(point - middle)) < SAME), None)
@@ -42,7 +42,7 @@ def _crowds(points: Sequence[np.ndarray]) -> list[Crowd]:
 
 
 def _around(size: np.ndarray) -> list[np.ndarray]:
-    """Where a label may stand, from its point: right, left, above, below, then farther out."""
+    """Possible offsets of a label from its point: right, left, above, below, then farther out."""
     width, height = size
     sides = [(6, -3), (-6 - width, -3), (-width / 2, 7), (-width / 2, -7 - height)]
     corners = [(5, 4), (5, -4 - height), (-5 - width, 4), (-5 - width, -4 - height)]

@@ -1,4 +1,4 @@
-"""Where each task went, and how far it was from the tasks that it might have joined."""
+"""The copy of each task, and its distances to the tasks that it might have joined."""
 
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite, isinf
@@ -29,7 +29,7 @@ RouteRecord = Mapping[str, Any]  # as routes.json has it
 
 
 def routing_figure(found: Study, setting: Setting, run: EvaluatedRun) -> Drawing:
-    """Copies as lanes, tasks in the order they arrived, an arrow from the task that one started from."""
+    """Copies as lanes, tasks in order of arrival, and an arrow from the task whose mask each started from."""
     routes = run.routes
     decided = [route for route in routes if route["candidates"]]
     lanes = 1 + max(route["copy"] for route in routes)
@@ -60,14 +60,14 @@ def route_reason(route: RouteRecord) -> str:
 
 
 def far(distance: float) -> str:
-    """A distance in as many digits as matter."""
+    """A distance with three significant digits."""
     if isinf(distance):
         return "∞"
     return f"{distance:,.3g}" if abs(distance) < 1000 else f"{distance:,.0f}"
 
 
 def _distance(candidate: Mapping[str, Any]) -> float:
-    """How far a recorded candidate was; null is a distance that could not be computed, and so infinitely far."""
+    """The distance of a recorded candidate; null means that it could not be computed, which counts as infinite."""
     return inf if candidate["distance"] is None else candidate["distance"]
 
 
@@ -100,7 +100,7 @@ def _lanes(axes: Axes, found: Study, routes: Sequence[RouteRecord], lanes: int) 
 
 
 def _distances(axes: Axes, found: Study, routes: Sequence[RouteRecord]) -> None:
-    """For each decision, how far every candidate was; the bar is what would have been near enough."""
+    """For each decision, the distance of every candidate; the bar ends at the threshold."""
     measured = [[candidate for candidate in route["candidates"] if isfinite(_distance(candidate))] for route in routes]
     far_away = [candidate["distance"] for candidates in measured for candidate in candidates]
     limits = [route["threshold"] for route in routes]

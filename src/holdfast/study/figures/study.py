@@ -1,4 +1,4 @@
-"""What is known of every learner in some runs, read once, ready to be drawn and told."""
+"""Everything that figures and pages show of a set of runs, read once."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,14 +23,14 @@ Means = list[list[float | None]]  # [stage][task]
 
 @dataclass(frozen=True)
 class Terms:
-    """What a mean over tasks is of: means on other terms do not compare."""
+    """What a mean over tasks depends on; only means on equal terms are comparable."""
 
     targets: frozenset[tuple[str, float]]  # by task
     protocol: str  # its name
 
     @property
     def tasks(self) -> frozenset[str]:
-        """What was played."""
+        """The tasks that were evaluated."""
         return frozenset(task for task, _ in self.targets)
 
 
@@ -45,7 +45,7 @@ class Setting:
     settings: Mapping[str, Any]  # flat, by dotted names
 
     def agrees(self, other: "Setting") -> bool:
-        """Whether it has the same settings as another, so far as both have them."""
+        """Whether all settings that both have are equal."""
         return all(other.settings[name] == value for name, value in self.settings.items() if name in other.settings)
 
     @property
@@ -55,7 +55,7 @@ class Setting:
 
     @property
     def tasks(self) -> list[str]:
-        """In the order they were learned."""
+        """The tasks in the order they were learned."""
         return self.runs[0].matrix.tasks
 
     @property
@@ -66,23 +66,23 @@ class Setting:
 
     @cached_property
     def summary(self) -> Summary:
-        """Means over the runs, and how sure they are."""
+        """Means over the runs, with confidence intervals."""
         return summarise(self.matrices)
 
     @cached_property
     def mean(self) -> Means:
-        """Mean returns over the runs; none where a run has no result."""
+        """Mean returns over the runs; None if a run has no result."""
         runs = np.array([matrix.mean for matrix in self.matrices], float)  # (runs, stages, tasks), nan for none
         return [[None if np.isnan(cell) else float(cell) for cell in row] for row in runs.mean(axis=0)]
 
     def carried(self, stage: int, task: int) -> bool:
-        """Whether in every run nothing that acts in this task had changed since an earlier stage."""
+        """Whether this result was carried over from an earlier stage in every run."""
         return all(matrix.carried[stage][task] is not None for matrix in self.matrices)
 
 
 @dataclass(frozen=True)
 class Study:
-    """Runs of one suite, those of one setting together."""
+    """Runs of one suite, grouped by setting."""
 
     suite: str
     settings: tuple[Setting, ...]
@@ -90,24 +90,24 @@ class Study:
 
     @property
     def tasks(self) -> list[str]:
-        """All that any run learned, in the order of the first that did."""
+        """All tasks that any run learned, in the order of the first run that did."""
         return list(dict.fromkeys(task for setting in self.settings for task in setting.tasks))
 
     @cached_property
     def singles(self) -> list[Setting]:
-        """Where tasks were learned alone; first the setting that most others share."""
+        """The settings of the learner `single`; first the one that agrees with most others."""
         found = [setting for setting in self.settings if setting.learner == "single"]
         return sorted(found, key=lambda single: -sum(map(single.agrees, self.settings)))
 
     @cached_property
     def alone(self) -> Mapping[str, float]:
-        """What each task reaches when it is learned alone; empty where no run tells."""
+        """The return of each task when it is learned alone; empty if no run has it."""
         known = [(task, estimate.value) for found in self.singles for task, estimate in found.summary.returns.items()]
         return dict(reversed(known)) if {task for task, _ in known} >= set(self.tasks) else {}
 
     @cached_property
     def reference(self) -> Mapping[str, float]:
-        """What 1 means in a normalised figure: learned alone, or where no run tells, the data's own mean return."""
+        """The returns that 1 stands for in normalised figures: learned alone, or else the data's mean return."""
         returns = [run.record["data_returns"] for setting in self.settings for run in setting.runs]
         return self.alone or {task: value for found in reversed(returns) for task, value in found.items()}
 
@@ -130,7 +130,7 @@ class Study:
 
 
 def read_study(roots: Sequence[Path], skip: Skip = refuse) -> Study:
-    """All runs in and under these folders; `skip` is told of those that are no run of ours, or damaged."""
+    """Reads all runs under these folders; `skip` is told of folders that are damaged or not runs."""
     results, runs = read_runs(*roots, several="a page is about one suite", skip=skip), {}
     for result in results:
         if result.matrix and not result.matrix.played():
@@ -153,7 +153,7 @@ def read_study(roots: Sequence[Path], skip: Skip = refuse) -> Study:
 
 
 def _keys(labels: Sequence[str]) -> list[str]:
-    """Plain words for labels, short enough for a file's name, numbered where two labels would have the same."""
+    """File names for labels: short, plain, and numbered if two labels would have the same."""
     plain = [re.sub(r"[^a-z0-9.+]+", "-", label.lower()).strip("-.")[:LONGEST] for label in labels]
     return [f"{key}-{at + 1}" if plain.count(key) > 1 or not key else key for at, key in enumerate(plain)]
 

@@ -1,4 +1,4 @@
-"""From run folders to one file: the page, and its figures for papers."""
+"""Composes the page from run folders, and saves its figures."""
 
 import hashlib
 from base64 import b64encode
@@ -43,7 +43,7 @@ SECTIONS = (
 
 @dataclass(frozen=True)
 class Written:
-    """What was made."""
+    """The files that were written."""
 
     page: Path
     size: int
@@ -80,13 +80,13 @@ def report(
 
 
 def extent(found: Study) -> str:
-    """How much is shown."""
+    """The numbers of tasks, settings and runs."""
     runs = sum(len(setting.runs) for setting in found.settings)
     return f"{counted(len(found.tasks), 'task')}, {counted(len(found.settings), 'setting')}, {counted(runs, 'run')}"
 
 
 def page(found: Study, sections: Sequence[Section], bodies: Sequence[Html]) -> str:
-    """The whole document. Its policy lets nothing be loaded, and no script run but its own."""
+    """The whole document; its security policy lets nothing be loaded, and runs no script but its own."""
     title = f"Holdfast: {found.suite}"
     style, script = (
         Html(files(__package__).joinpath(name).read_text(encoding="utf-8")) for name in ("page.css", "page.js")

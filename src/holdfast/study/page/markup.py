@@ -1,4 +1,4 @@
-"""HTML in which no text can become markup: what is not made here is escaped where it is put in."""
+"""HTML in which no text can become markup: everything that is not made here is escaped."""
 
 import re
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def _attribute(key: str, value: str | bool | None) -> str:
 
 
 def joined(*children: Child) -> Html:
-    """Several pieces as one."""
+    """Several pieces of HTML as one."""
     return Html("".join(child if isinstance(child, Html) else escape(printable(child)) for child in children if child))
 
 
@@ -49,7 +49,7 @@ def listed(items: Sequence[Child]) -> Html:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Child]], caption: str, sortable: bool = False) -> Html:
-    """A table that scrolls on its own where it is too wide; columns of numbers stand right."""
+    """A table that scrolls if it is too wide; columns of numbers are aligned right."""
     numeric = [all(NUMBER.match(cell) for cell in column if cell) for column in zip_longest(*rows, fillvalue="")]
     classes = ["number" if right else None for right in numeric] or [None] * len(columns)
     head = [element("th", name, scope="col", class_=kind) for name, kind in zip(columns, classes, strict=True)]
@@ -72,12 +72,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Child]], caption: str,
 
 
 def more(title: str, about: str, *content: Child) -> Html:
-    """Something to unfold."""
+    """Content that can be unfolded."""
     return element("details", element("summary", title, element("span", f" ({about})", class_="unseen")), *content)
 
 
 def figure(drawing: Drawing) -> Html:
-    """A drawing with its title above, its description for whoever does not see it, and its numbers to unfold."""
+    """A drawing with its title, its alternative text, and its numbers to unfold."""
     inner, (width, height) = drawing.embedded()
     picture = element(
         "svg",

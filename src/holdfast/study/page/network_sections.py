@@ -1,4 +1,4 @@
-"""The sections about what is inside: where tasks went and why, weights they share, what they cost, what is proven."""
+"""The sections about the network: routing, shared weights, capacity and certificates."""
 
 from holdfast.evaluation.certificates import verdict
 from holdfast.study.figures.capacity import capacity_figure
@@ -71,7 +71,7 @@ def shared_weights_section(found: Study) -> Section:
 
 
 def capacity_section(found: Study) -> Section:
-    """What of each copy is used, and what everything costs on disk."""
+    """How much of each copy is used, and the bytes on disk."""
     sparse = [setting for setting in found.settings if setting.runs[0].matrix.accounts]
     said = (
         "Weights of a copy belong to the task that claimed them first; later tasks may use but not change them. A task "
@@ -92,7 +92,7 @@ def capacity_section(found: Study) -> Section:
 
 
 def _bytes(run: EvaluatedRun, part: str) -> str:
-    """What a part takes, where that is recorded."""
+    """The bytes of a part, if they are recorded."""
     return f"{run.matrix.bytes[part]:,}" if part in run.matrix.bytes else ""
 
 
@@ -102,7 +102,7 @@ def _each(setting: Setting) -> str:
 
 
 def certificate_section(found: Study) -> Section:
-    """Whether what was learned is still what it was."""
+    """Whether learned tasks are unchanged."""
     said = (
         "After every task a fingerprint is taken of all that acts in each task learned so far: weights under its mask, "
         "private parameters, normaliser. Equal fingerprints are equal policies."

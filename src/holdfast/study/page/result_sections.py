@@ -1,4 +1,4 @@
-"""The sections about what was reached: in words, as a table, and after every stage."""
+"""The sections about results: in words, as a table, and after every stage."""
 
 from holdfast.study.figures.curves import learning_figure, loss_figure
 from holdfast.study.figures.drawing import typeset
@@ -12,12 +12,12 @@ from holdfast.study.summary import Estimate, fewest_to_most
 
 
 def summary_section(found: Study) -> Section:
-    """What the runs amount to."""
+    """The results in a few sentences."""
     return Section("summary", "In short", joined(*(paragraph(sentence) for sentence in story(found))))
 
 
 def final_section(found: Study) -> Section:
-    """One row a setting, after the last task."""
+    """One row per setting, after the last task."""
     normed = any(setting.summary.normalised for setting in found.settings)
     columns = [
         *("setting", "seeds", *found.tasks),
@@ -59,7 +59,7 @@ def _task(setting: Setting, task: str) -> Child:
 
 
 def _estimate(found: Estimate) -> Html:
-    """A number, and below it where it lies with 95 % confidence."""
+    """A number, and below it its 95 % confidence interval."""
     between = " to ".join(typeset(end) for end in found.interval or ())
     return joined(typeset(found.value), element("small", between) if between else None)
 
@@ -87,7 +87,7 @@ def matrix_section(found: Study) -> Section:
 
 
 def curves_section(found: Study) -> Section:
-    """The same over time, as in the publication's appendix, and the losses in between."""
+    """The results over the stages, as in the publication's appendix."""
     said = (
         f"The background is the task being trained, a line is a task in the colour of its own background. 1 is "
         f"{found.reference_name}; where returns are negative the fraction is turned round, so that less is worse. "

@@ -1,4 +1,4 @@
-"""A part of the page: a heading, what to know before one looks, and what there is to see."""
+"""A section of the page: a heading, an introduction, and figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from holdfast.study.page.markup import Child, Html, element, figure, joined
 
 @dataclass(frozen=True)
 class Section:
-    """One section; drawings stand side by side where there is room."""
+    """One section; drawings are side by side if there is room."""
 
     key: str  # of its anchor
     title: str

@@ -1,4 +1,4 @@
-"""Runs in plain words."""
+"""The results of runs in plain sentences."""
 
 from collections.abc import Sequence
 
@@ -12,27 +12,27 @@ FEW = 6
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """So many things."""
+    """A count with its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def listed_words(words: Sequence[str]) -> str:
-    """Words in a sentence."""
+    """Words joined with commas and "and"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"
 
 
 def listed_settings(labels: Sequence[str]) -> str:
-    """Settings in a sentence: by name while they are few."""
+    """Settings by name if they are few, otherwise their number."""
     return listed_words(labels) if len(labels) <= FEW else f"{len(labels)} settings"
 
 
 def story(found: Study) -> list[str]:
-    """What the runs amount to, in a few sentences."""
+    """The results in a few sentences."""
     return [what_was_done(found), *what_was_forgotten(found), *what_is_best(found), *what_is_missing(found)]
 
 
 def what_was_done(found: Study) -> str:
-    """Learners, tasks, episodes."""
+    """How many runs, learners, tasks and episodes there are."""
     runs = [run for setting in found.settings for run in setting.runs]
     fewest = min(setting.summary.episodes for setting in found.settings)
     learners = counted(len({setting.learner for setting in found.settings}), "learner")
@@ -46,14 +46,14 @@ def what_was_done(found: Study) -> str:
 
 
 def _tasks(found: Study) -> str:
-    """What was learned; not all need to have learned the same."""
+    """The tasks that were learned; settings may have learned different ones."""
     counts = [len(setting.tasks) for setting in found.settings]
     learned = f"{counted(len(found.tasks), 'task')} of {found.suite} one after another: {listed_words(found.tasks)}"
     return learned if min(counts) == len(found.tasks) else f"{fewest_to_most(counts)} of {learned}"
 
 
 def _unsure(found: Study) -> str:
-    """Where no interval can be given."""
+    """Which means have no interval."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for setting in found.settings:
         if setting.summary.gap and setting.summary.gap.interval is None:
@@ -67,14 +67,14 @@ def _unsure(found: Study) -> str:
 
 
 def _bare(setting: Setting) -> tuple[str, ...]:
-    """The tasks whose means have no interval; none are named where none has one."""
+    """The tasks whose means have no interval; empty if no task has one."""
     means = setting.summary.returns
     bare = tuple(task for task in means if means[task].interval is None)
     return bare if len(bare) < len(means) else ()
 
 
 def what_was_forgotten(found: Study) -> list[str]:
-    """Who kept everything, and who lost most."""
+    """Which settings forgot nothing, and which forgot most."""
     kept = [setting.label for setting in found.settings if setting.summary.forgotten == 0]
     lost = sorted((setting for setting in found.settings if setting.summary.forgotten > 0), key=_forgotten)
     said = f"Exactly nothing was forgotten by {_all_of(found, kept)}." if kept else "Every learner forgot something."
@@ -85,7 +85,7 @@ def what_was_forgotten(found: Study) -> list[str]:
 
 
 def _all_of(found: Study, labels: Sequence[str]) -> str:
-    """Settings in a sentence: where they are many, by learner, if they are all that a learner has."""
+    """Settings by name, or by learner if they are many and all settings of these learners."""
     learners = dict.fromkeys(setting.learner for setting in found.settings if setting.label in labels)
     whole = {setting.label for setting in found.settings if setting.learner in learners} == set(labels)
     return f"any setting of {listed_words(list(learners))}" if len(labels) > FEW and whole else listed_words(labels)
@@ -96,7 +96,7 @@ def _forgotten(setting: Setting) -> float:
 
 
 def what_is_best(found: Study) -> list[str]:
-    """The best in the end, and the smallest that forgets nothing, among those that were measured on the same terms."""
+    """The best final mean, and the smallest setting that forgets nothing, among comparable settings."""
     if len(found.settings) == 1:
         return [f"In the end it has {cost(found.settings[0])}, and {measured(found.settings[0])}."]
     ranked = sorted(front_points(found), key=lambda place: -place.worth.value)
@@ -106,7 +106,7 @@ def what_is_best(found: Study) -> list[str]:
 
 
 def _among(found: Study, own: Terms, terms: Sequence[Terms]) -> str:
-    """The beginning of a sentence on those of some terms: what tells these from the others."""
+    """The beginning of a sentence about comparable settings: what distinguishes them from the others."""
     said = []
     if len({each.tasks for each in terms}) > 1:
         said.append(f"learned {listed_words([task for task in found.tasks if task in own.tasks])}")
@@ -132,13 +132,13 @@ def _best(begin: str, ranked: Sequence[FrontPoint]) -> str:
 
 
 def intervals_overlap(one: FrontPoint, other: FrontPoint) -> bool:
-    """Whether their 95 % intervals have a number in common, so that it is open which is better."""
+    """Whether their 95 % intervals overlap, so that either may be better."""
     ours, theirs = one.worth.interval, other.worth.interval
     return bool(ours and theirs and ours[0] <= theirs[1] and theirs[0] <= ours[1])
 
 
 def measured(setting: Setting) -> str:
-    """What a setting reaches."""
+    """The main metric of a setting with its interval."""
     summary = setting.summary
     name, value = ("AvgGap", summary.gap) if summary.normalised is None else ("NormAvg", summary.normalised)
     assert value is not None  # a page has only runs with returns
@@ -147,12 +147,12 @@ def measured(setting: Setting) -> str:
 
 
 def cost(setting: Setting) -> str:
-    """What a setting keeps."""
+    """The copies and bytes of a setting."""
     return f"{copies(setting)} and {typeset(setting.summary.bytes / 1e6)} MB"
 
 
 def copies(setting: Setting) -> str:
-    """How many copies, over its runs."""
+    """The number of copies over its runs."""
     fewest, most = setting.summary.copies
     return counted(most, "copy", "copies") if fewest == most else f"{fewest} to {most} copies"
 

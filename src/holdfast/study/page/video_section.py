@@ -54,7 +54,7 @@ def _reel(setting: Setting, screen: Screen) -> Reel:
 
 
 def video_section(reels: Sequence[Reel], room: int) -> Section:
-    """The videos, as many as there is room for."""
+    """As many videos as there is room for."""
     ends = accumulate(reel.size for reel in reels)
     shown_reels = [reel for reel, end in zip(reels, ends, strict=True) if reel.videos and end <= room]
     left_out = [reel for reel in reels if reel not in shown_reels]
