@@ -401,7 +401,7 @@ def test_each_gpu_has_as_many_runs_as_the_others(tmp_path, monkeypatch):
         def __init__(self, launch: attempts.Launch, log: Path, more: dict[str, str]) -> None:
             given.append(more.get("CUDA_VISIBLE_DEVICES", "all"))
 
-    monkeypatch.setattr(locals_, "Process", Stub)
+    monkeypatch.setattr(locals_, "RunProcess", Stub)
     (job,) = jobs_of(grid(tmp_path, '[[a]]\nlearner="naive"\n'))
     engine = locals_.LocalEngine(4, 2)
     first, second = engine.start(job, tmp_path), engine.start(job, tmp_path)
