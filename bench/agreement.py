@@ -94,7 +94,7 @@ def computing(shape: Shape, device: str) -> list[Finding]:
         for place in ("cpu", device):
             batch = still.windows(place).sample(still.batch, np.random.default_rng(0))
             with torch.backends.cudnn.flags(allow_tf32=False):  # as many digits as a CPU has
-                loss = model.to(place).train().loss(batch)  # type: ignore[operator]
+                loss = model.to(place).train()(batch)  # type: ignore[operator]
                 there = torch.autograd.grad(loss, list(trainable(model).values()))
             gradients.append(torch.cat([loss.detach().view(1), *(gradient.flatten() for gradient in there)]))
         kind = type(model).__name__

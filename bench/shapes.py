@@ -12,9 +12,9 @@ from holdfast.data.normaliser import Normaliser
 from holdfast.data.windows import Windows
 from holdfast.learners.learner import new_net
 from holdfast.nets.policy import Policy
-from holdfast.nets.transformer import DecisionTransformer, NetConfig
+from holdfast.nets.transformer import DecisionTransformer, DtConfig
 from holdfast.routing.affinities import HybridAffinity, Learned, Probe
-from holdfast.subnets.claim import SubnetConfig, begin
+from holdfast.subnets.claim import Start, SubnetConfig, begin
 from holdfast.subnets.copies import Copy
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.masked import Masked
@@ -26,8 +26,8 @@ from holdfast.tasks.task import Task
 class Compared(Probe):
     """A task that is compared with learned ones."""
 
-    def __init__(self, net: DecisionTransformer, windows: Windows, observations: torch.Tensor) -> None:
-        self.seed, self.net, self.drawn, self.observations = 0, net, windows, observations
+    def __init__(self, windows: Windows, observations: torch.Tensor) -> None:
+        self.seed, self.drawn, self.observations = 0, windows, observations
 
     def windows(self) -> Windows:
         return self.drawn
@@ -39,7 +39,7 @@ class Shape:
 
     name: str
     interface: Interface
-    net: NetConfig
+    net: DtConfig
     batch: int
     keep: float
     lengths: tuple[float, ...]  # mean lengths of episodes, of as many kinds as tasks
@@ -78,7 +78,9 @@ class Shape:
 
     def dense(self) -> DecisionTransformer:
         """The network."""
-        return new_net(self.net, self.interface, 0)
+        net = new_net(self.net, self.interface, 0)
+        assert isinstance(net, DecisionTransformer)
+        return net
 
     def masked(self) -> Masked:
         """A first task's network at the publication's keep ratio."""
@@ -87,11 +89,12 @@ class Shape:
         weights = layout.join(dict(net.named_parameters()))
         copy = Copy(weights, torch.zeros(layout.total, dtype=torch.bool), {})
         config = SubnetConfig(keep=self.keep)
-        return begin(config, net, layout, copy, generator=torch.Generator().manual_seed(0))
+        return begin(config, net, layout, Start(copy, [], None, torch.Generator().manual_seed(0)))
 
     def policy(self, device: str, interface: Interface | None = None) -> Policy:
         """Something that acts."""
-        return Policy(self.dense().to(device), Normaliser.identity(), interface or self.interface, 0.0, 1.0)
+        net = new_net(self.net, interface or self.interface, 0)
+        return Policy(net.to(device), Normaliser.identity(), 0.0, 1.0)
 
     def observations(self, count: int) -> np.ndarray:
         """What it sees."""
@@ -111,10 +114,10 @@ class Shape:
         """A comparison with so many learned tasks."""
         net, windows = self.dense().to(device).eval(), self.windows(device)
         rows = torch.as_tensor(self.observations(256))
-        probe = Compared(net, windows, rows)
+        probe = Compared(windows, rows)
         parameters = {name: value.detach() for name, value in net.named_parameters()}
         kept = {"mean": torch.zeros(self.net.width), "variance": torch.ones(self.net.width)}
-        learned = [Learned(f"Task{i}", 0, parameters, Normaliser.identity(), kept) for i in range(count)]
+        learned = [Learned(f"Task{i}", 0, net, parameters, Normaliser.identity(), kept) for i in range(count)]
         return lambda: HybridAffinity(0.5).candidates(probe, learned)
 
     def cost(self, device: str) -> tuple[float, float]:
@@ -146,7 +149,7 @@ class Shape:
 PANDA = Shape(
     name="Panda",
     interface=Interface((26,), Continuous(4, 4), 50),
-    net=NetConfig(heads=1),
+    net=DtConfig(heads=1),
     batch=128,
     keep=0.33,
     lengths=(2.6, 7.7, 8.9),
@@ -158,7 +161,7 @@ PANDA = Shape(
 ATARI = Shape(
     name="Atari",
     interface=Interface((4, 84, 84), Discrete(18, 18), 27_000),
-    net=NetConfig(),
+    net=DtConfig(),
     batch=64,
     keep=0.5,
     lengths=(800.0,) * 5,

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.cli.completion import words_of
 from holdfast.cli.main import COMMANDS, main
-from holdfast.learners.registry import LEARNERS
+from holdfast.registry import LEARNERS
 from holdfast.runs.configure import configure
 from holdfast.runs.options import Options
 from holdfast.runs.settings import flattened

@@ -27,7 +27,7 @@ from holdfast.cli.main import main
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.frames import stacked
 from holdfast.errors import MissingData, Mistake
-from holdfast.learners.registry import LEARNERS
+from holdfast.registry import LEARNERS
 from holdfast.runs.configure import configure
 from holdfast.tasks.environments import Environments, Protocol
 from holdfast.tasks.suite import suite

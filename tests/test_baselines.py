@@ -31,7 +31,7 @@ class Parabola(nn.Module):
         self.w = nn.Parameter(torch.tensor(start))
         self.target = torch.tensor(target)
 
-    def loss(self, batch: Any) -> torch.Tensor:
+    def forward(self, batch: Any) -> torch.Tensor:
         return (batch * (self.w - self.target) ** 2).sum() / 2
 
 
@@ -98,9 +98,9 @@ def test_the_path_integral_of_small_steps_is_the_loss_that_was_lost():
         def sample(self, count: int, rng: np.random.Generator) -> Any:
             return torch.tensor([1.0])
 
-    before = float(model.loss(torch.tensor([1.0])).detach())
+    before = float(model(torch.tensor([1.0])).detach())
     fit(model, One(), FitConfig(steps=2000, learning_rate=5e-4, weight_decay=0.0, clip=1e9), 0, Silent(), "task", path)
-    after = float(model.loss(torch.tensor([1.0])).detach())
+    after = float(model(torch.tensor([1.0])).detach())
     assert float(path.integral["w"]) == pytest.approx(before - after, rel=0.01)
 
 
@@ -116,7 +116,7 @@ def test_a_fit_is_adamw_of_the_clipped_gradient_at_the_rate_of_each_step():
     for step in range(20):
         optimiser.param_groups[0]["lr"] = config.rate(step)
         optimiser.zero_grad()
-        plain.loss(torch.tensor([4.0, 1.0])).backward()
+        plain(torch.tensor([4.0, 1.0])).backward()
         nn.utils.clip_grad_norm_(plain.parameters(), 0.25)
         optimiser.step()
     assert torch.allclose(model.w, plain.w, rtol=1e-5)

@@ -31,9 +31,7 @@ def other_settings(policy: Policy) -> None:
 
 
 def other_interface(policy: Policy) -> None:
-    interface = replace(policy.interface, horizon=policy.interface.horizon + 1)
-    policy.interface = interface
-    policy.net.interface = interface
+    policy.net.interface = replace(policy.interface, horizon=policy.interface.horizon + 1)
 
 
 def other_scale(policy: Policy) -> None:

@@ -31,8 +31,7 @@ from holdfast.cli.completion import flags_of, words_of
 from holdfast.cli.main import COMMANDS, main
 from holdfast.cli.run import default_command, parse_run
 from holdfast.data.printable import printable
-from holdfast.learners.registry import LEARNERS
-from holdfast.registry import SUITES
+from holdfast.registry import LEARNERS, SUITES
 from holdfast.runs import progress as recorder
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.progress import Pace, Screen

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.learners.registry import LEARNERS
-from holdfast.registry import PLUGINS, SUITES
+from holdfast.registry import LEARNERS, PLUGINS, SUITES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])

@@ -23,10 +23,10 @@ from holdfast.cli.main import main
 from holdfast.data.directory import Directory
 from holdfast.data.locks import locked
 from holdfast.errors import DEFECT, Mistake
-from holdfast.learners.plan import MOST_THREADS
 from holdfast.learners.sparse import Sparse
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
+from holdfast.runs.plan import MOST_THREADS
 from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import reopen, run
 from holdfast.study.attempt import end

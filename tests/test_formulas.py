@@ -29,7 +29,7 @@ def sum_of_losses(learner, task) -> tuple[float, int, list[float]]:
     """The losses of the only learned policy on the steps of a task's windows: their sum, their number, batch means."""
     (name,) = learner.learned
     source, affinity = learner.policy(name), learner.config.routing
-    probe = TaskProbe(task, source.net, learner.config, learner.seed, affinity.memory, "cpu")
+    probe = TaskProbe(task, learner, affinity.memory)
     active = task.interface.actions.active
     windows = windows_of(task.dataset, source.normaliser, active, learner.config, "cpu")
     rng = numpy_stream(probe.seed, "action affinity")
@@ -37,7 +37,7 @@ def sum_of_losses(learner, task) -> tuple[float, int, list[float]]:
     for _ in range(affinity.batches):
         batch = windows.sample(affinity.windows, rng)
         with torch.no_grad():
-            predictions = source.net(batch).double().numpy()
+            predictions = source.net.predictions(batch).double().numpy()
         losses = loss_of_each_step(predictions, batch, active.numpy())[batch.valid.numpy()]
         total, steps = total + losses.sum(), steps + len(losses)
         means.append(losses.mean())

@@ -16,7 +16,7 @@ from holdfast.data.windows import Sampler
 from holdfast.evaluation.certificates import changed
 from holdfast.gpu.capture import nothing_freed
 from holdfast.learners.learner import new_net
-from holdfast.nets.policy import Context, Fixed, Policy
+from holdfast.nets.policy import CapturedEpisodes, Episodes, Policy
 from holdfast.runs.progress import FolderRecorder
 from holdfast.tasks.processes import forkserver
 from holdfast.tasks.suite import Suite
@@ -112,7 +112,7 @@ def test_loss_and_gradients_are_those_of_a_processor_to_a_thousandth(name: str, 
     found = []
     for model, source in ((plain, here), (ours, there)):
         with torch.backends.cudnn.flags(allow_tf32=False):  # as many digits as a processor has
-            loss = model.train().loss(source.sample(8, np.random.default_rng(0)))  # type: ignore[operator]
+            loss = model.train()(source.sample(8, np.random.default_rng(0)))  # type: ignore[operator]
             gradients = torch.autograd.grad(loss, list(trainable(model).values()))
         found.append(torch.cat([part.detach().double().cpu().flatten() for part in (loss, *gradients)]))
     assert apart(found[1], found[0]) <= 1e-3
@@ -241,7 +241,7 @@ def policy_on(device: str, suite: str) -> Policy:
     task = found.tasks[0]
     plan = tiny_plan(found, "naive")
     net = new_net(plan.config.net, found.interface, 0).to(device)
-    return Policy(net, task.interface.normaliser(task.dataset), task.interface, task.target, 1.0)
+    return Policy(net, task.interface.normaliser(task.dataset), task.target, 1.0)
 
 
 def actions(policy: Policy, rows: int, suite: str) -> np.ndarray:
@@ -258,8 +258,8 @@ def test_acting_in_fixed_shapes_is_plain_acting_and_the_same_bits_every_time(
 ) -> None:
     """On a GPU the fixed shapes are captured as a graph."""
     fixed, plain = policy_on(device, suite), policy_on(device, suite)
-    for policy, kind in ((fixed, Fixed), (plain, Context)):
-        policy.context, policy.single = kind(policy, rows), False
+    for policy, kind in ((fixed, CapturedEpisodes), (plain, Episodes)):
+        policy.episodes, policy.single = kind(policy, rows), False
     first = actions(fixed, rows, suite)
     np.testing.assert_allclose(first, actions(plain, rows, suite), rtol=1e-3, atol=1e-3)
     fixed.reset(rows)
@@ -269,8 +269,8 @@ def test_acting_in_fixed_shapes_is_plain_acting_and_the_same_bits_every_time(
 def test_a_policy_on_a_gpu_acts_by_a_graph(gpu: str) -> None:
     policy = policy_on(gpu, "toy")
     policy.reset(3)
-    assert isinstance(policy.context, Fixed)
-    assert policy.context.replay != policy.context.advance
+    assert isinstance(policy.episodes, CapturedEpisodes)
+    assert policy.episodes.replay != policy.episodes.advance
 
 
 def test_the_garbage_collector_rests_while_a_graph_is_captured() -> None:

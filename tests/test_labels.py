@@ -12,10 +12,9 @@ import pytest
 import holdfast
 from holdfast.cli.main import main
 from holdfast.cli.run import parse_run
-from holdfast.learners.plan import Plan, completed
-from holdfast.learners.registry import LEARNERS
-from holdfast.registry import SUITES
+from holdfast.registry import LEARNERS, SUITES
 from holdfast.runs.configure import BUDGETS, apply, configure, read_plan
+from holdfast.runs.plan import Plan, completed
 from holdfast.runs.settings import flattened
 from holdfast.study.grid import read_grid
 from holdfast.study.groups import read_runs

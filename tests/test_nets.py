@@ -8,14 +8,14 @@ from holdfast.data.normaliser import Normaliser
 from holdfast.data.windows import Batch, Windows
 from holdfast.errors import Mistake
 from holdfast.learners.learner import new_net
-from holdfast.nets.policy import Fixed, Policy
-from holdfast.nets.transformer import NetConfig
+from holdfast.nets.policy import CapturedEpisodes, Policy
+from holdfast.nets.transformer import DtConfig
 from holdfast.nets.trunk import Trunk
 from holdfast.subnets.layout import Layout
 from holdfast.tasks.interface import Continuous, Discrete, Interface
 from tests.tiny import pixel_suite, tiny_suite
 
-CONFIG = NetConfig(width=16, layers=2, heads=2, context=5, dropout=0.0)
+CONFIG = DtConfig(width=16, layers=2, heads=2, context=5, dropout=0.0)
 INTERFACES = {
     "discrete": Interface((3,), Discrete(3, 5), 30),
     "continuous": Interface((3,), Continuous(2, 4), 30),
@@ -41,7 +41,7 @@ def random_batch(interface: Interface, rows: int = 2, steps: int = 5, seed: int 
 @pytest.mark.parametrize("interface", INTERFACES.values(), ids=INTERFACES)
 @pytest.mark.parametrize("timesteps", ["table", "waves"])
 def test_a_prediction_depends_on_what_came_before_and_on_nothing_after(interface, timesteps):
-    net = new_net(NetConfig(16, 2, 2, 5, 0.0, timesteps), interface, 0).eval()
+    net = new_net(DtConfig(16, 2, 2, 5, 0.0, timesteps), interface, 0).eval()
     batch, other = random_batch(interface), random_batch(interface, seed=1)
     for step in range(5):
         late = {"observations": step + 1, "returns": step + 1, "actions": step}  # the action at `step` is the answer
@@ -49,12 +49,13 @@ def test_a_prediction_depends_on_what_came_before_and_on_nothing_after(interface
             name: torch.cat([getattr(batch, name)[:, :at], getattr(other, name)[:, at:]], 1)
             for name, at in late.items()
         }
-        same = net(Batch(**{**batch.__dict__, **changed}))[:, step]
-        assert torch.allclose(net(batch)[:, step], same, atol=1e-6)
+        same = net.predictions(Batch(**{**batch.__dict__, **changed}))[:, step]
+        assert torch.allclose(net.predictions(batch)[:, step], same, atol=1e-6)
     for name in ("observations", "returns"):
         moved = getattr(batch, name).clone()
         moved[:, 0] = getattr(other, name)[:, 0]
-        assert not torch.allclose(net(batch)[:, 3], net(Batch(**{**batch.__dict__, name: moved}))[:, 3], atol=1e-6)
+        predicted = net.predictions(Batch(**{**batch.__dict__, name: moved}))
+        assert not torch.allclose(net.predictions(batch)[:, 3], predicted[:, 3], atol=1e-6)
 
 
 def test_windows_that_share_a_row_do_not_see_each_other():
@@ -68,12 +69,12 @@ def test_windows_that_share_a_row_do_not_see_each_other():
         for name in ("observations", "actions", "returns")
     }
     changed = Batch(**{**shared.__dict__, **mixed})
-    assert torch.allclose(net(shared)[:, 2:4], net(changed)[:, 2:4], atol=1e-6)
-    assert net(shared).isfinite().all()
+    assert torch.allclose(net.predictions(shared)[:, 2:4], net.predictions(changed)[:, 2:4], atol=1e-6)
+    assert net.predictions(shared).isfinite().all()
 
 
 def policy_for(interface: Interface, seed: int = 0) -> Policy:
-    return Policy(new_net(CONFIG, interface, seed), Normaliser.identity(), interface, target=3.0, return_scale=2.0)
+    return Policy(new_net(CONFIG, interface, seed), Normaliser.identity(), target=3.0, return_scale=2.0)
 
 
 @pytest.mark.parametrize("interface", INTERFACES.values(), ids=INTERFACES)
@@ -100,7 +101,7 @@ def test_acting_step_by_step_predicts_what_the_network_predicts_for_the_whole_wi
         }
         cut = Batch(**{**batch.__dict__, **{name: tensor[:, window] for name, tensor in parts.items()}})
         with torch.no_grad():
-            expected = policy.net.head.act(policy.net(cut)[:, -1], interface.actions)
+            expected = policy.net.head.act(policy.net.predictions(cut)[:, -1], interface.actions)
         own = interface.actions.own(expected.numpy())
         assert np.allclose(acted[t], own, atol=1e-5)
 
@@ -132,7 +133,7 @@ def test_fixed_shapes_act_as_growing_ones_do_also_when_the_context_rolls(kind):
     growing, fixed = policy_for(interface), policy_for(interface)
     growing.reset(3)
     fixed.reset(3)
-    fixed.context = Fixed(fixed, 3)
+    fixed.episodes = CapturedEpisodes(fixed, 3)
     for _ in range(2 * CONFIG.context + 1):
         observations = rng.integers(0, 255, (3, *interface.observation)).astype(
             np.uint8 if len(interface.observation) == 3 else np.float32
@@ -160,7 +161,7 @@ def test_a_policy_says_what_it_expects():
 
 def test_a_wave_code_is_small_and_tells_steps_apart():
     table, waves = (
-        new_net(NetConfig(timesteps=kind), Interface((4, 84, 84), Discrete(18, 18), 27_000, False), 0).timestep
+        new_net(DtConfig(timesteps=kind), Interface((4, 84, 84), Discrete(18, 18), 27_000, False), 0).timestep
         for kind in ("table", "waves")
     )
     sizes = [sum(p.numel() for p in module.parameters()) for module in (table, waves)]
@@ -180,7 +181,7 @@ def test_a_wave_code_is_small_and_tells_steps_apart():
 def test_masked_parameters_are_those_of_the_publication_but_for_one_layer_it_does_not_describe(
     interface, heads, expected
 ):
-    assert Layout.of(new_net(NetConfig(heads=heads), interface, 0), ("timestep",)).total == expected
+    assert Layout.of(new_net(DtConfig(heads=heads), interface, 0), ("timestep",)).total == expected
 
 
 def test_a_network_learns_pixels():
@@ -190,10 +191,10 @@ def test_a_network_learns_pixels():
     source = Windows(task.dataset, Normaliser.identity(), torch.ones(1), context=5, return_scale=1, sampling="episodes")
     optimiser = torch.optim.AdamW(net.parameters(), 3e-3)
     batch = source.sample(8, np.random.default_rng(0))
-    first = float(net.loss(batch).detach())
+    first = float(net(batch).detach())
     for _ in range(30):
         optimiser.zero_grad()
-        loss = net.loss(batch)
+        loss = net(batch)
         loss.backward()
         optimiser.step()
     assert float(loss.detach()) < first / 2

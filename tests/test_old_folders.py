@@ -9,7 +9,7 @@ import pytest
 import holdfast
 from holdfast.cli.main import main
 from holdfast.evaluation.certificates import fingerprint
-from holdfast.learners.registry import LEARNERS
+from holdfast.registry import LEARNERS
 from holdfast.runs.folder import RunFolder
 
 OLD = Path(__file__).parent / "fixtures" / "0.1"

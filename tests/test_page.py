@@ -21,7 +21,7 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import CELLS
 from holdfast.learners.learner import new_net
 from holdfast.nets.policy import Policy
-from holdfast.nets.transformer import NetConfig
+from holdfast.nets.transformer import DtConfig
 from holdfast.registry import SUITES
 from holdfast.runs.configure import configure
 from holdfast.runs.run import reopen, run
@@ -446,8 +446,8 @@ def test_a_mistake_is_one_sentence(
 def test_every_suite_can_be_filmed(name: str) -> None:
     av = pytest.importorskip("av")
     suite = SUITES[name].suite()
-    task, config = suite.tasks[0], NetConfig(width=16, layers=1, heads=1, context=2)
-    policy = Policy(new_net(config, suite.interface, 0), Normaliser.identity(), task.interface, task.target, 1.0)
+    task, config = suite.tasks[0], DtConfig(width=16, layers=1, heads=1, context=2)
+    policy = Policy(new_net(config, suite.interface, 0), Normaliser.identity(), task.target, 1.0)
     video = film_task(policy, task, configure(name, "naive", budget="smoke").protocol, suite.spec)
     with av.open(BytesIO(video.webm)) as container:
         frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]

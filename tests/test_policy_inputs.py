@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from holdfast.errors import Mistake
-from holdfast.nets.policy import Fixed, Policy
+from holdfast.nets.policy import CapturedEpisodes, Policy
 from holdfast.tasks.environments import Environments, Step
 from holdfast.tasks.suite import Suite
 from tests.tiny import pixel_suite, tiny_learner, tiny_suite
@@ -32,7 +32,7 @@ def watching() -> Policy:
 def context(request, monkeypatch):
     """The contexts of a CPU and of a GPU; without its graph, the latter runs here as well."""
     if request.param == "fixed":
-        monkeypatch.setattr("holdfast.nets.policy.context_of", Fixed)
+        monkeypatch.setattr("holdfast.nets.policy.episodes_of", CapturedEpisodes)
 
 
 CLEAN = np.array([[0.1, -0.2, 0.0, 0.3], [0.5, 0.5, 0.1, 0.0]], np.float32)
@@ -61,7 +61,7 @@ BAD = [
 @pytest.mark.usefixtures("context")
 def test_a_refused_step_is_one_sentence_and_leaves_no_trace(policy):
     for observations, rewards in BAD:
-        policy.context = None
+        policy.episodes = None
         policy.reset(2)
         expected = [policy.act(CLEAN * step, [0.5, 1.0]) for step in range(6)]
         policy.reset(2)
@@ -74,7 +74,7 @@ def test_a_refused_step_is_one_sentence_and_leaves_no_trace(policy):
 
 def test_what_a_policy_accepts_never_makes_it_act_with_nan(policy):
     for size in (0.0, 1e6, 1e10, -1e10):
-        policy.context = None
+        policy.episodes = None
         policy.reset(2)
         for _ in range(5):
             actions = policy.act(CLEAN + size, size)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.learners.registry import LEARNERS
+from holdfast.registry import LEARNERS
 from holdfast.runs.configure import configure
 from holdfast.runs.settings import flattened
 from holdfast.study.groups import group_runs, read_runs

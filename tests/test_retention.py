@@ -8,7 +8,7 @@ from holdfast.errors import BrokenRetention
 from holdfast.evaluation.certificates import Certificate, changed, fingerprint, verdict
 from holdfast.learners.sparse import Sparse
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.run import run
+from holdfast.runs.run import datasets_of, run
 from holdfast.subnets.copies import from_bits, to_bits
 from tests.tiny import FORGETTING, QUIET, RETAINING, contents, pixel_suite, tiny_learner, tiny_suite
 
@@ -16,7 +16,7 @@ from tests.tiny import FORGETTING, QUIET, RETAINING, contents, pixel_suite, tiny
 def learn_and_certify(learner, suite):
     certificates = []
     for stage, task in enumerate(suite.tasks):
-        learner.learn(task)
+        learner.learn(task, datasets_of(suite.tasks))
         names = suite.names[: stage + 1]
         certificates += [Certificate(stage, name, fingerprint(learner.policy(name))) for name in names]
     return certificates
@@ -43,7 +43,7 @@ def test_retention_holds_for_convolutions(name):
     suite = pixel_suite()
     learner = tiny_learner(name, suite, routing__threshold=1e9)  # reuse is forced
     assert changed(learn_and_certify(learner, suite)) == []
-    assert any("convolutions" in masked for masked in learner.layout.names)
+    assert any("convolutions" in masked for masked in learner.layout(suite.interface).names)
 
 
 def test_retention_holds_for_an_aggressive_optimiser():
@@ -133,7 +133,7 @@ def test_equal_fingerprints_mean_equal_actions():
 
 
 def test_every_masked_module_kind_is_covered_and_excluded_modules_are_not():
-    names = tiny_learner("tsn-core", pixel_suite()).layout.names
+    names = tiny_learner("tsn-core", pixel_suite()).layout(pixel_suite().interface).names
     for part in (
         "encoder.convolutions.0.weight",
         "encoder.layers.0.bias",
@@ -142,7 +142,7 @@ def test_every_masked_module_kind_is_covered_and_excluded_modules_are_not():
     ):
         assert any(name.startswith(part) for name in names), part
     assert not any("norm" in name or name.startswith("timestep") for name in names)
-    everything = tiny_learner("tsn-core", pixel_suite(), subnets__exclude=()).layout.names
+    everything = tiny_learner("tsn-core", pixel_suite(), subnets__exclude=()).layout(pixel_suite().interface).names
     assert any(name.startswith("timestep") for name in everything)
 
 
@@ -187,7 +187,7 @@ def test_equal_remaining_gives_equal_shares():
     for task in suite.tasks:
         learner.learn(task)
     masks = [found.mask for found in learner.subnetworks.values()]
-    for pieces in zip(*(mask.split(learner.layout.sizes) for mask in masks), strict=True):
+    for pieces in zip(*(mask.split(learner.layout(suite.interface).sizes) for mask in masks), strict=True):
         shares = [int(piece.sum()) for piece in pieces]
         assert max(shares) - min(shares) <= 1
         assert sum(shares) == len(pieces[0])

@@ -6,7 +6,7 @@ import torch
 from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.routing.route import Candidate, route
-from holdfast.subnets.claim import SubnetConfig, begin, check_room, free_entries, has_room, selected_counts
+from holdfast.subnets.claim import Start, SubnetConfig, begin, check_room, free_entries, has_room, selected_counts
 from holdfast.subnets.copies import Copy
 from holdfast.subnets.layout import Layout
 from tests.tiny import tiny_learner, tiny_suite
@@ -57,12 +57,14 @@ def test_equal_remaining_finds_nothing_where_nothing_is_free_even_with_reuse():
 
 
 def test_a_network_with_an_empty_mask_cannot_be_made():
-    learner = tiny_learner("tsn-core", subnets__reuse=False)
-    occupied = torch.zeros(learner.layout.total, dtype=torch.bool)
-    occupied[: learner.layout.sizes[0]] = True
-    copy = Copy(torch.zeros(learner.layout.total), occupied, {})
-    with pytest.raises(Mistake, match=rf"1 of 10 tensors \({learner.layout.names[0]}\)"):
-        begin(learner.subnets, learner._fresh_net(0), learner.layout, copy, generator=torch.Generator())
+    suite = tiny_suite()
+    learner = tiny_learner("tsn-core", suite, subnets__reuse=False)
+    occupied = torch.zeros(learner.layout(suite.interface).total, dtype=torch.bool)
+    occupied[: learner.layout(suite.interface).sizes[0]] = True
+    copy = Copy(torch.zeros(learner.layout(suite.interface).total), occupied, {})
+    net, start = learner.fresh_net(0, suite.interface), Start(copy, [], None, torch.Generator())
+    with pytest.raises(Mistake, match=rf"1 of 10 tensors \({learner.layout(suite.interface).names[0]}\)"):
+        begin(learner.subnets, net, learner.layout(suite.interface), start)
 
 
 def test_a_run_whose_later_tasks_would_be_dead_is_refused_before_its_first(tmp_path, capsys):
@@ -83,7 +85,7 @@ def test_every_tensor_of_every_task_has_entries_where_a_run_without_reuse_is_not
     for task in suite.tasks:
         learner.learn(task)
     for found in learner.subnetworks.values():
-        assert all(piece.any() for piece in found.mask.split(learner.layout.sizes))
+        assert all(piece.any() for piece in found.mask.split(learner.layout(suite.interface).sizes))
 
 
 def candidate(task: str, copy: int, distance: float, full: bool = False) -> Candidate:
@@ -137,7 +139,7 @@ def test_a_routed_learner_shares_a_copy_until_it_is_full():
         learner.learn(task)
     assert [learner.task_copy(task) for task in suite.names] == [0, 0, 1, 1]
     for found in learner.subnetworks.values():
-        assert all(piece.any() for piece in found.mask.split(learner.layout.sizes))
+        assert all(piece.any() for piece in found.mask.split(learner.layout(suite.interface).sizes))
 
 
 def test_equal_remaining_gives_each_of_four_tasks_in_four_copies_a_quarter():
@@ -147,15 +149,18 @@ def test_equal_remaining_gives_each_of_four_tasks_in_four_copies_a_quarter():
         learner.learn(task)
     assert learner.copies == 4
     for found in learner.subnetworks.values():
-        counts = [int(piece.sum()) for piece in found.mask.split(learner.layout.sizes)]
-        assert counts == [-(-size // 4) for size in learner.layout.sizes]
+        counts = [int(piece.sum()) for piece in found.mask.split(learner.layout(suite.interface).sizes)]
+        assert counts == [-(-size // 4) for size in learner.layout(suite.interface).sizes]
 
 
 def test_equal_remaining_shares_among_as_many_tasks_as_are_said():
     suite = tiny_suite(tasks=3)
     learner = tiny_learner("tsn-core", suite, subnets__schedule="equal_remaining", subnets__tasks=6)
     learner.learn(suite.tasks[0])
-    counts = [int(piece.sum()) for piece in learner.subnetworks[suite.names[0]].mask.split(learner.layout.sizes)]
-    assert counts == [-(-size // 6) for size in learner.layout.sizes]
+    counts = [
+        int(piece.sum())
+        for piece in learner.subnetworks[suite.names[0]].mask.split(learner.layout(suite.interface).sizes)
+    ]
+    assert counts == [-(-size // 6) for size in learner.layout(suite.interface).sizes]
     with pytest.raises(Mistake, match=r"subnets.tasks must be at least 1 .* got 0"):
         SubnetConfig(tasks=0)

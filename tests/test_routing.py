@@ -53,8 +53,8 @@ def test_the_record_holds_all_evidence():
 
 
 def test_one_copy_for_all_needs_no_evidence():
-    assert only_copy("A", first=True).opened
-    assert not only_copy("B", first=False).opened
+    assert only_copy("A", 0, opened=True).opened
+    assert not only_copy("B", 0, opened=False).opened
 
 
 def hybrid_routes(affinity: HybridAffinity, tasks: list[list[tuple[float, float]]]) -> int:
@@ -132,13 +132,13 @@ def test_action_affinity_is_measured_under_the_sources_normaliser():
     learner = tiny_learner("affinity-a", suite, routing__batches=1, routing__windows=50)
     learner.learn(suite.tasks[0])
     source, task = learner.policy(suite.names[0]), suite.tasks[1]
-    probe = TaskProbe(task, source.net, learner.config, learner.seed, 256, "cpu")
+    probe = TaskProbe(task, learner, 256)
 
     def loss(normaliser):
         windows = windows_of(task.dataset, normaliser, task.interface.actions.active, learner.config, "cpu")
         batch = windows.sample(50, numpy_stream(probe.seed, "action affinity"))
         with torch.no_grad():
-            return float(source.net.loss(batch))
+            return float(source.net(batch))
 
     own = task.interface.normaliser(task.dataset)
     assert learner.route(task).candidates[0].distance == pytest.approx(loss(source.normaliser), rel=1e-6)
@@ -152,7 +152,7 @@ def test_latent_affinity_is_between_gaussians_of_what_the_sources_encoder_sees()
     source = learner.policy(suite.names[0])
 
     def gaussian(task):
-        probe = TaskProbe(task, source.net, learner.config, learner.seed, 256, "cpu")
+        probe = TaskProbe(task, learner, 256)
         with torch.no_grad():
             latents = source.net.encoder(source.normaliser(probe.observations)).double()
         return latents.mean(dim=0), latents.var(dim=0, correction=0)
@@ -165,7 +165,7 @@ def test_a_latent_that_never_moves_has_the_smallest_variance():
     suite = tiny_suite()
     learner = tiny_learner("affinity-l", suite)
     learner.learn(suite.tasks[0])
-    probe = TaskProbe(suite.tasks[0], learner.policy(suite.names[0]).net, learner.config, learner.seed, 256, "cpu")
+    probe = TaskProbe(suite.tasks[0], learner, 256)
     probe.observations = probe.observations[:1].expand(10, -1)
     (found,) = latent_statistics(probe, [learner._source(suite.names[0])])
     assert (found["variance"] == 1e-6).all()
@@ -178,9 +178,9 @@ def test_many_learned_tasks_are_compared_in_one_pass_as_each_would_be_alone(kind
     for task in suite.tasks[:3]:
         learner.learn(task)
     together = learner.route(suite.tasks[3]).candidates
-    names = list(learner.learned)
-    for name, found in zip(names, together, strict=True):
-        learner.learned = [name]
+    roles = dict(learner.roles)
+    for name, found in zip(roles, together, strict=True):
+        learner.roles = {name: roles[name]}
         alone = learner.route(suite.tasks[3]).candidates[0]
         assert alone.parts == pytest.approx(found.parts, rel=1e-5)
 

@@ -81,7 +81,7 @@ def test_a_mask_costs_a_bit_per_weight_and_a_task_its_mask_and_new_weights(tmp_p
     found = tiny_suite()
     learner = tiny_learner("tsn-core", found)
     run(found, learner, tmp_path, QUIET)
-    total = learner.layout.total
+    total = learner.layout(found.interface).total
     for account in learner.accounts()[0]["tasks"].values():
         private = sum(tensor.nbytes for tensor in learner.subnetworks[found.names[0]].private.values())
         assert account["bytes"] == math.ceil(total / 8) + 4 * account["new"] + private

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.data.normaliser import Normaliser
-from holdfast.subnets.claim import SubnetConfig, begin
+from holdfast.subnets.claim import Start, SubnetConfig, begin
 from holdfast.subnets.copies import Copy, Subnetwork
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.masked import Masked, StraightThrough
@@ -56,17 +56,20 @@ def test_every_tensor_of_every_learned_mask_has_exactly_k_entries(name, keep):
     for task in suite.tasks:
         learner.learn(task)
     for found in learner.subnetworks.values():
-        for piece in found.mask.split(learner.layout.sizes):
+        for piece in found.mask.split(learner.layout(suite.interface).sizes):
             assert int(piece.sum()) == ceil(Fraction(str(keep)) * len(piece))
 
 
 def test_without_reuse_k_is_a_share_of_what_is_free():
     suite = tiny_suite()
     learner = tiny_learner("tsn-core", suite, subnets__reuse=False, subnets__keep=0.5)
-    free = torch.tensor(learner.layout.sizes)
+    free = torch.tensor(learner.layout(suite.interface).sizes)
     for task in suite.tasks:
         learner.learn(task)
-        counts = [int(piece.sum()) for piece in learner.subnetworks[task.name].mask.split(learner.layout.sizes)]
+        counts = [
+            int(piece.sum())
+            for piece in learner.subnetworks[task.name].mask.split(learner.layout(suite.interface).sizes)
+        ]
         assert counts == [entries(0.5, int(left)) for left in free]
         free = free - torch.tensor(counts)
 
@@ -85,19 +88,18 @@ def test_quantisation_moves_new_weights_only_and_to_few_values():
 
 def masked_with(scores: torch.Tensor, suite=None):
     """A network about to be trained, with these scores in its first tensor."""
-    learner = tiny_learner("tsn-core", suite or tiny_suite())
-    net = learner._fresh_net(0)
-    fresh = Copy(
-        learner.layout.join(dict(net.named_parameters())), torch.zeros(learner.layout.total, dtype=torch.bool), {}
-    )
-    masked = begin(learner.config.subnets, net, learner.layout, fresh, generator=torch.Generator().manual_seed(0))
+    suite = suite or tiny_suite()
+    learner = tiny_learner("tsn-core", suite)
+    room = learner.room(0, suite.interface)
+    start = Start(room.copy, [], None, torch.Generator().manual_seed(0))
+    masked = begin(learner.config.subnets, learner.fresh_net(0, suite.interface), room.layout, start)
     masked.scores.data[: len(scores)] = scores
     return learner, masked
 
 
 def test_a_mask_goes_by_the_magnitude_of_scores_whatever_their_sign():
-    learner, masked = masked_with(torch.zeros(16))
-    size = learner.layout.sizes[0]
+    _, masked = masked_with(torch.zeros(16))
+    size = masked.layout.sizes[0]
     masked.scores.data[:size] = torch.linspace(-1, 0.5, size)
     kept = torch.nonzero(masked.mask()[:size]).flatten()
     assert 0 in kept  # the most negative score
@@ -106,8 +108,8 @@ def test_a_mask_goes_by_the_magnitude_of_scores_whatever_their_sign():
 
 def three_tasks(config: SubnetConfig) -> tuple[Layout, list[Subnetwork], Masked]:
     """A third task that starts from the first of two in its copy."""
-    learner, _ = masked_with(torch.zeros(1))
-    net, layout = learner._fresh_net(0), learner.layout
+    learner, masked = masked_with(torch.zeros(1))
+    net, layout = learner.fresh_net(0, tiny_suite().interface), masked.layout
     masks = [torch.arange(layout.total) % 3 == place for place in range(2)]
     private = [
         {name: torch.full_like(p, 7.0 + place) for name, p in layout.outside(dict(net.named_parameters())).items()}
@@ -115,9 +117,8 @@ def three_tasks(config: SubnetConfig) -> tuple[Layout, list[Subnetwork], Masked]
     ]
     earlier = [Subnetwork(0, mask, 1, own, Normaliser.identity()) for mask, own in zip(masks, private, strict=True)]
     copy = Copy(layout.join(dict(net.named_parameters())), masks[0] | masks[1], {})
-    generator = torch.Generator().manual_seed(0)
-    masked = begin(config, net, layout, copy, generator=generator, earlier=earlier, source=earlier[0])
-    return layout, earlier, masked
+    start = Start(copy, earlier, earlier[0], torch.Generator().manual_seed(0))
+    return layout, earlier, begin(config, net, layout, start)
 
 
 def test_a_warm_start_is_lambda_times_the_sources_mask_plus_noise():
@@ -139,7 +140,7 @@ def test_quantised_weights_are_what_the_task_owns():
         learner.learn(task)
     first, second = learner.subnetworks.values()
     for mask in (first.mask, second.mask & ~first.mask):
-        for weights, owned in learner.layout.pieces(learner.model_copies[0].weights, mask):
+        for weights, owned in learner.layout(suite.interface).pieces(learner.model_copies[0].weights, mask):
             assert len(weights[owned].unique()) <= 4
 
 
@@ -149,6 +150,6 @@ def test_capacity_adds_up():
     for task in suite.tasks:
         learner.learn(task)
     (account,) = learner.accounts()
-    assert account["occupied"] + account["free"] == account["total"] == learner.layout.total
+    assert account["occupied"] + account["free"] == account["total"] == learner.layout(suite.interface).total
     assert sum(task["new"] for task in account["tasks"].values()) == account["occupied"]
     assert all(task["new"] + task["reused"] == task["selected"] for task in account["tasks"].values())

@@ -17,10 +17,10 @@ from holdfast.cli.main import main
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.validation import Range, validated
 from holdfast.errors import Mistake
-from holdfast.learners.plan import Plan
-from holdfast.learners.registry import LEARNERS
+from holdfast.registry import LEARNERS
 from holdfast.runs.configure import apply, configure, learner_for, read_plan
 from holdfast.runs.options import Options
+from holdfast.runs.plan import Plan
 from holdfast.runs.run import run
 from holdfast.study.engines import Resources
 from holdfast.tasks.interface import Discrete, Interface

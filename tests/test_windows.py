@@ -11,7 +11,7 @@ from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
 from holdfast.data.windows import PADDING, Mixture, Windows, pack
 from holdfast.learners.learner import new_net, windows_of
-from holdfast.nets.transformer import NetConfig
+from holdfast.nets.transformer import DtConfig
 from holdfast.tasks.interface import Continuous, Discrete, Interface
 from tests.tiny import tiny_plan, tiny_suite
 
@@ -163,7 +163,7 @@ def test_packed_and_padded_batches_have_one_loss_and_one_gradient(interface):
         )
         for n in lengths
     )
-    net = new_net(NetConfig(16, 2, 2, 6, 0.0), interface, 0).double()
+    net = new_net(DtConfig(16, 2, 2, 6, 0.0), interface, 0).double()
     results = []
     for packed in (True, False):
         batch = windows(data, 6, packed=packed).sample(40, np.random.default_rng(1))
@@ -173,7 +173,7 @@ def test_packed_and_padded_batches_have_one_loss_and_one_gradient(interface):
         batch = type(batch)(**{**batch.__dict__, **fields})
         assert len(batch.segments) < 40 if packed else len(batch.segments) == 40
         net.zero_grad()
-        loss = net.loss(batch)
+        loss = net(batch)
         loss.backward()
         results.append((loss.item(), torch.cat([p.grad.flatten() for p in net.parameters()])))
     (packed_loss, packed_gradient), (padded_loss, padded_gradient) = results
@@ -182,18 +182,18 @@ def test_packed_and_padded_batches_have_one_loss_and_one_gradient(interface):
 
 
 def test_padding_of_steps_and_of_dimensions_is_not_in_the_loss():
-    net = new_net(NetConfig(16, 1, 2, 4, 0.0), Interface((3,), Continuous(1, 2), 20), 0)
+    net = new_net(DtConfig(16, 1, 2, 4, 0.0), Interface((3,), Continuous(1, 2), 20), 0)
     data = Dataset.of([episode(2)])
     source = Windows(
         data, Normaliser.identity(), torch.tensor([1.0, 0.0]), context=4, return_scale=1, sampling="windows"
     )
     batch = source.steps.batch(np.array([0]), np.array([2]))
-    loss = net.loss(batch)
+    loss = net(batch)
     for name, at in (("actions", (0, 2)), ("actions", (0, 1, 1)), ("observations", (0, 3)), ("returns", (0, 2))):
         poisoned = getattr(batch, name).clone()
         poisoned[at] = 1e3 if at != (0, 1, 1) else poisoned[at]
         changed = type(batch)(**{**batch.__dict__, name: poisoned})
-        assert torch.equal(net.loss(changed), loss), name
+        assert torch.equal(net(changed), loss), name
     predictions = torch.zeros(1, 4, 2)
     predictions[0, :, 1] = 1e3  # a dimension that the task does not have
     expected = (batch.actions[0, :2, 0] ** 2).mean()
@@ -215,11 +215,11 @@ def test_a_mixture_replays_its_share():
 def test_numbers_of_any_width_are_data(interface):
     kinds = (np.int32, np.uint8) if isinstance(interface.actions, Discrete) else (np.float64, np.float16)
     shape = (5,) if isinstance(interface.actions, Discrete) else (5, 2)
-    net = new_net(NetConfig(16, 1, 2, 4, 0.0), interface, 0)
+    net = new_net(DtConfig(16, 1, 2, 4, 0.0), interface, 0)
     for kind in kinds:
         data = Dataset.of([Episode(np.zeros((5, 3)), np.ones(shape, kind), np.zeros(5))])
         interface.check(data)
-        assert net.loss(windows(data).sample(3, np.random.default_rng(0))).isfinite()
+        assert net(windows(data).sample(3, np.random.default_rng(0))).isfinite()
 
 
 def test_streams_are_independent_of_each_other():

@@ -10,11 +10,11 @@ import numpy as np
 from holdfast.benchmarks.toy.field import Compass, Field, Rules
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.learners.learner import Learner
-from holdfast.learners.plan import Plan
-from holdfast.learners.registry import LEARNERS
 from holdfast.learners.sparse import Sparse
+from holdfast.registry import LEARNERS
 from holdfast.runs.configure import apply, configure, learner_for
 from holdfast.runs.options import Options
+from holdfast.runs.plan import Plan
 from holdfast.tasks.environments import InTurn, Protocol
 from holdfast.tasks.interface import Discrete, Interface
 from holdfast.tasks.suite import Suite, suite
@@ -43,9 +43,9 @@ def tiny_suite(name: str = "toy", tasks: int = 3) -> Suite:
     return found.ordered(found.names[:tasks])
 
 
-def tiny_plan(found: Suite, learner: str, **settings: Any) -> Plan:
+def tiny_plan(found: Suite, learner: str, backbone: str = "dt", **settings: Any) -> Plan:
     """A plan of a few steps; settings are dotted names with __ for the dots."""
-    plan = configure(found.name, learner, budget="smoke", suite=found)
+    plan = configure(found.name, learner, budget="smoke", suite=found, backbone=backbone)
     own = {name.replace("__", "."): value for name, value in settings.items()}
     return replace(apply(plan, {**SMALL, **own}), transitions=found.transitions)
 

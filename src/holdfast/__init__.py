@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from holdfast.evaluation.matrix import Matrix
     from holdfast.evaluation.rollouts import evaluate
     from holdfast.learners.learner import Learner
-    from holdfast.learners.registry import LEARNERS
     from holdfast.nets.policy import Policy
-    from holdfast.registry import SUITES
+    from holdfast.registry import LEARNERS, NETS, SUITES
     from holdfast.runs.configure import configure, learner
     from holdfast.runs.options import Options
     from holdfast.runs.run import reopen, run
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 __all__ = [
     "LEARNERS",
+    "NETS",
     "SUITES",
     "Continuous",
     "Dataset",
@@ -59,9 +59,8 @@ MODULES = {  # imported when a name is first used, so that `import holdfast` doe
     "holdfast.evaluation.matrix": ("Matrix",),
     "holdfast.evaluation.rollouts": ("evaluate",),
     "holdfast.learners.learner": ("Learner",),
-    "holdfast.learners.registry": ("LEARNERS",),
     "holdfast.nets.policy": ("Policy",),
-    "holdfast.registry": ("SUITES",),
+    "holdfast.registry": ("LEARNERS", "NETS", "SUITES"),
     "holdfast.runs.configure": ("configure", "learner"),
     "holdfast.runs.options": ("Options",),
     "holdfast.runs.run": ("reopen", "run"),

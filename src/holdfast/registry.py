@@ -216,16 +216,16 @@ def _in_one_line(problem: Exception) -> str:
     return " ".join(f"{type(problem).__name__}: {problem}".split())
 
 
-def plugins_of(suite: str, learner: str, *nets: str) -> list[Plugin]:
+def plugins_of(suite: str, learner: str, backbone: str) -> list[Plugin]:
     """The plugins that bring these, each once."""
-    names = [(SUITES, suite), (LEARNERS, learner), *((NETS, net) for net in nets)]
+    names = [(SUITES, suite), (LEARNERS, learner), (NETS, backbone)]
     owners = [registry.owners[name] for registry, name in names if name in registry.owners]
     return list(dict.fromkeys(owners))
 
 
-def packages_of(suite: str, learner: str, *nets: str) -> dict[str, str]:
+def packages_of(suite: str, learner: str, backbone: str) -> dict[str, str]:
     """The versions of the installed packages that bring these."""
-    names = [(SUITES, suite), (LEARNERS, learner), *((NETS, net) for net in nets)]
+    names = [(SUITES, suite), (LEARNERS, learner), (NETS, backbone)]
     packages = [registry.package(name) for registry, name in names]
     return {package.name: package.version for package in packages if package}
 

@@ -71,7 +71,7 @@ def words_of(name: str) -> Words:
 def _run_flags() -> dict[str, Sequence[str]]:
     """The flags of `holdfast run`, of all learners together."""
     from holdfast.cli.run import default_command
-    from holdfast.learners.registry import LEARNERS as CONVERTED
+    from holdfast.registry import LEARNERS as CONVERTED
 
     flags: dict[str, Sequence[str]] = {}
     for learner in CONVERTED:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.cli.output import print_json, print_names
 from holdfast.cli.parsing import parse_words
-from holdfast.learners.registry import LEARNERS
+from holdfast.registry import LEARNERS
 from holdfast.runs.options import Flag
 
 

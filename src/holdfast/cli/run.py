@@ -13,13 +13,13 @@ from holdfast.cli.parsing import parse_words
 from holdfast.cli.show import show_run
 from holdfast.data.files import read_json
 from holdfast.errors import Mistake
-from holdfast.learners.plan import Plan
 from holdfast.registry import check_plugins
 from holdfast.runs.config import checked_config
 from holdfast.runs.configure import apply, configure, read_plan
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.forecast import forecast
 from holdfast.runs.options import Flag, Options
+from holdfast.runs.plan import Plan
 from holdfast.runs.settings import flattened
 from holdfast.runs.spec import RunSpec, carry_out
 
@@ -38,17 +38,25 @@ class Names:
     protocol: ProtocolName
     suite: str = "toy"
     learner: str = "affinity-l"
+    backbone: str = "dt"
     preset: str = "paper"
     budget: str = "quick"
 
     @classmethod
     def of(cls, plan: Plan) -> "Names":
         """The names in a plan."""
-        return cls(ProtocolName(plan.protocol.name), plan.suite, plan.learner, plan.preset, plan.budget)
+        return cls(ProtocolName(plan.protocol.name), plan.suite, plan.learner, plan.backbone, plan.preset, plan.budget)
 
     def plan(self) -> Plan:
         """The plan that these names stand for."""
-        return configure(self.suite, self.learner, self.preset, self.budget, protocol=self.protocol.name)
+        return configure(
+            self.suite,
+            self.learner,
+            self.preset,
+            self.budget,
+            protocol=self.protocol.name,
+            backbone=self.backbone,
+        )
 
 
 @dataclass(frozen=True)

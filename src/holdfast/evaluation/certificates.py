@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -35,7 +35,7 @@ def fingerprint(policy: Policy, format: int = FORMAT) -> str:
     digest = hashlib.sha256()
     if format > 1:
         tensors |= dict(policy.net.named_buffers())
-        settings = [policy.net.describe(), asdict(policy.interface), policy.return_scale]
+        settings = [policy.net.describe(), policy.return_scale]
         digest.update(json.dumps(settings, sort_keys=True).encode())
     tensors |= {"normaliser.shift": policy.normaliser.shift, "normaliser.scale": policy.normaliser.scale}
     for name in sorted(tensors):

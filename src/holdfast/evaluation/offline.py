@@ -35,7 +35,7 @@ def offline_score(policy: Policy, dataset: Dataset) -> dict[str, float]:
     for begin in range(0, len(first), BATCH):
         part = slice(begin, begin + BATCH)
         count = int(lengths[part].sum())
-        losses += count * float(policy.net.loss(windows.steps.batch(first[part], lengths[part])))
+        losses += count * float(policy.net(windows.steps.batch(first[part], lengths[part])))
         steps += count
     mean = losses / steps
     return {"likelihood": exp(-mean)} if isinstance(actions, Discrete) else {"squared error": mean}

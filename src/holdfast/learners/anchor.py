@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from holdfast.learners.learner import named
+from holdfast.learners.tensors import under
 from holdfast.training.step import Addition
 
 
@@ -28,4 +28,4 @@ class Anchor(Addition):
         return {"strength": self.strength}
 
     def given(self) -> dict[str, Tensor]:
-        return named("importance", self.importance) | named("pulled", self.pulled)
+        return under("importance", self.importance) | under("pulled", self.pulled)

@@ -8,10 +8,10 @@ import torch
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.validation import Range
 from holdfast.data.windows import Mixture, Windows
-from holdfast.learners.dense import DenseConfig, DenseLearner
-from holdfast.tasks.task import Task
+from holdfast.learners.dense import DenseConfig, DenseLearner, Lesson, treat
+from holdfast.learners.learner import Datasets, LearnerSpec, windows_of
+from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
-from holdfast.training.recorder import Recorder
 
 NOTHING = torch.zeros(0, 2, dtype=torch.int64)  # a row per stored trajectory: task, episode
 
@@ -31,33 +31,39 @@ class Cumulative(DenseLearner):
 
     config: CumulativeConfig
 
-    def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
-        stored = self.stored()
-        mixed = Mixture(windows, list(stored.values()), self.config.mix) if stored else windows
-        fit(self.net, mixed, self.config.fit, seed, recorder, "task")
-        self._store(task, seed)
+    def fit_task(self, lesson: Lesson) -> None:
+        stored = self.stored(lesson.datasets)
+        source = Mixture(lesson.windows, list(stored.values()), self.config.mix) if stored else lesson.windows
+        fit(self.net, source, self.config.fit, lesson.seed, lesson.recorder, "task")
+        self._store(lesson)
 
-    def stored(self) -> dict[str, Windows]:
+    def stored(self, datasets: Datasets) -> dict[str, Windows]:
         """The stored trajectories of every earlier task that still has some."""
         kept = self.memory.get("stored", NOTHING)
         found = {}
-        for index, name in enumerate(self.learned):
+        for index, (name, role) in enumerate(self.roles.items()):
             episodes = kept[kept[:, 0] == index, 1].sort().values.tolist()
             if episodes:
-                task = self.suite.task(name)
-                found[name] = self.windows(task, task.dataset.take(episodes))
+                _, active = treat(self.config, role.interface, datasets(name))
+                taken = datasets(name).take(episodes)
+                found[name] = windows_of(taken, self.normalisers[name], active, self.config, self.device)
         return found
 
-    def _store(self, task: Task, seed: int) -> None:
-        rng = numpy_stream(seed, "reservoir")
+    def _store(self, lesson: Lesson) -> None:
+        rng = numpy_stream(lesson.seed, "reservoir")
         kept, seen = self.memory.get("stored", NOTHING).tolist(), int(self.memory.get("seen", 0))
-        for episode in range(len(task.dataset)):
+        for episode in range(len(lesson.task.dataset)):
             seen += 1
             row = [len(self.learned), episode]
             if self.config.capacity is None or len(kept) < self.config.capacity:
                 kept.append(row)
             elif (place := int(rng.integers(seen))) < self.config.capacity:
                 kept[place] = row
-        datasets = [*(self.suite.task(name).dataset for name in self.learned), task.dataset]
+        datasets = [*map(lesson.datasets, self.learned), lesson.task.dataset]
         stored = sum(datasets[index].episode(number).nbytes for index, number in kept)
         self.memory = {"stored": torch.tensor(kept), "seen": torch.tensor(seen), "bytes": torch.tensor(stored)}
+
+
+CUMULATIVE = LearnerSpec(
+    Cumulative, lambda net: CumulativeConfig(net, FitConfig()), "one dense network, half of every batch replayed"
+)

@@ -4,28 +4,18 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
+from torch import Tensor, ones_like
 
 from holdfast.data.episodes import Dataset
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
 from holdfast.data.windows import Windows
-from holdfast.learners.learner import (
-    Learner,
-    Snapshot,
-    Tensors,
-    named,
-    new_net,
-    normaliser_tensors,
-    normalisers_from,
-    parameters_of,
-    part,
-    windows_of,
-)
-from holdfast.learners.plan import LearnerConfig, Plan
+from holdfast.errors import Mistake
+from holdfast.learners.learner import Datasets, Learner, LearnerConfig, Snapshot, new_net, windows_of
+from holdfast.learners.tensors import Tensors, normaliser_tensors, normalisers_from, parameters_of, part, under
+from holdfast.nets.backbone import Backbone
 from holdfast.nets.policy import Policy
 from holdfast.tasks.interface import Interface
-from holdfast.tasks.suite import Suite
 from holdfast.tasks.task import Task
 from holdfast.training.recorder import Recorder
 
@@ -40,10 +30,21 @@ class DenseConfig(LearnerConfig):
     """equal: normalise and mask actions per task, as sparse learners do. paper: neither, as published for Panda."""
 
 
-def treat(config: DenseConfig, interface: Interface, dataset: Dataset) -> tuple[Normaliser, torch.Tensor]:
+@dataclass(frozen=True)
+class Lesson:
+    """A task that is about to be learned, with all that a method needs for it."""
+
+    task: Task
+    windows: Windows  # the task's own data
+    seed: int
+    recorder: Recorder
+    datasets: Datasets  # of earlier tasks
+
+
+def treat(config: DenseConfig, interface: Interface, dataset: Dataset) -> tuple[Normaliser, Tensor]:
     """A task's normaliser, and the action dimensions that count."""
     if config.treatment == "paper":
-        return Normaliser.identity(), torch.ones_like(interface.actions.active)
+        return Normaliser.identity(), ones_like(interface.actions.active)
     return interface.normaliser(dataset), interface.actions.active
 
 
@@ -52,45 +53,59 @@ class DenseLearner(Learner):
 
     retains = False
     config: DenseConfig
+    net: Backbone  # from the first task on
 
-    def __init__(self, suite: Suite, plan: Plan, device: str = "cpu") -> None:
-        super().__init__(suite, plan, device)
-        self.net = new_net(self.config.net, suite.interface, self.seed).to(device)
+    def __init__(self, config: DenseConfig, seed: int = 0, device: str = "cpu") -> None:
+        super().__init__(config, seed, device)
         self.normalisers: dict[str, Normaliser] = {}
         self.memory: Tensors = {}  # what a method keeps to learn on with, beside the network
 
+    @property
+    def shape(self) -> Interface:
+        """What the network was made for: the interface of the first task."""
+        return next(iter(self.roles.values())).interface
+
     @abstractmethod
-    def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
+    def fit_task(self, lesson: Lesson) -> None:
         """Trains the network on a task's windows, with what the method adds."""
 
-    def train(self, task: Task, recorder: Recorder) -> None:
+    def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
+        if self.roles and not self.shape.fits(task.interface):
+            raise Mistake(
+                f"{task.name} has other observations or actions, or a longer horizon, than {self.learned[0]}, and this "
+                "learner has one network for all tasks: use a learner that can open a copy, such as affinity-l"
+            )
         before = self.snapshot()
         try:
-            self.fit_task(task, self.windows(task, task.dataset), derive(self.seed, "fit", task.name), recorder)
+            if not self.roles:
+                self.net = new_net(self.config.net, task.interface, self.seed).to(self.device)
+            self.normalisers[task.name], active = treat(self.config, task.interface, task.dataset)
+            windows = windows_of(task.dataset, self.normalisers[task.name], active, self.config, self.device)
+            self.fit_task(Lesson(task, windows, derive(self.seed, "fit", task.name), recorder, datasets))
         except BaseException:  # an interruption too: half a task is no task
             self.restore(before)
             raise
 
-    def windows(self, task: Task, dataset: Dataset) -> Windows:
-        """Episodes of a task as the network reads them."""
-        normaliser, active = treat(self.config, task.interface, task.dataset)
-        self.normalisers[task.name] = normaliser
-        return windows_of(dataset, normaliser, active, self.config, self.device)
-
-    def policy(self, name: str, known: int | None = None) -> Policy:
-        self.own_or_last(name, known)
-        task = self.suite.task(name)
-        normaliser = self.normalisers.get(name) or treat(self.config, task.interface, task.dataset)[0]
-        return Policy(self.net, normaliser, task.interface, self.target(task), self.config.fit.return_scale)
+    def policy(self, name: str, task: Task | None = None) -> Policy:
+        role = self.role(name, task)
+        if task is None or task.name in self.normalisers:
+            normaliser = self.normalisers[task.name if task else name]
+        else:
+            normaliser, _ = treat(self.config, task.interface, task.dataset)
+        return self.acting(role, self.shape, parameters_of(self.net), normaliser)
 
     def snapshot(self) -> Snapshot:
-        weights = {"dense": named("net", parameters_of(self.net)) | normaliser_tensors(self.normalisers)}
+        if not self.roles:
+            return Snapshot({}, {}, self.notes())
+        weights = {"dense": under("net", parameters_of(self.net)) | normaliser_tensors(self.normalisers)}
         memory = {name: tensor.cpu() for name, tensor in self.memory.items()}
-        return Snapshot(weights, memory, {"learned": list(self.learned)}, int(memory.get("bytes", 0)))
+        return Snapshot(weights, memory, self.notes(), int(memory.get("bytes", 0)))
 
     def restore(self, snapshot: Snapshot) -> None:
-        tensors = snapshot.weights["dense"]
-        self.net.load_state_dict(part(tensors, "net"))
-        self.normalisers = normalisers_from(tensors)
+        self.read_notes(snapshot.notes)
         self.memory = {name: tensor.to(self.device) for name, tensor in snapshot.memory.items()}
-        self.learned = list(snapshot.notes["learned"])
+        tensors = snapshot.weights.get("dense", {})
+        self.normalisers = normalisers_from(tensors)
+        if self.roles:
+            self.net = new_net(self.config.net, self.shape, self.seed).to(self.device)
+            self.net.load_state_dict(part(tensors, "net"))

@@ -8,13 +8,12 @@ from torch import Tensor, nn
 
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.validation import Range
-from holdfast.data.windows import Sampler, Windows
 from holdfast.learners.anchor import Anchor
-from holdfast.learners.dense import DenseConfig, DenseLearner
-from holdfast.learners.learner import named, part
-from holdfast.tasks.task import Task
+from holdfast.learners.dense import DenseConfig, DenseLearner, Lesson
+from holdfast.learners.learner import LearnerSpec
+from holdfast.learners.tensors import part, under
+from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
-from holdfast.training.recorder import Recorder
 from holdfast.training.step import trainable
 
 
@@ -35,28 +34,31 @@ class Ewc(DenseLearner):
 
     config: EwcConfig
 
-    def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
+    def fit_task(self, lesson: Lesson) -> None:
         importance, pulled = part(self.memory, "importance"), part(self.memory, "pulled")
         anchor = Anchor(self.config.strength, importance, pulled) if importance else None
-        fit(self.net, windows, self.config.fit, seed, recorder, "task", anchor)
-        fisher = fisher_information(self.net, windows, self.config.fisher_batches, self.config.fit.batch, seed)
+        fit(self.net, lesson.windows, self.config.fit, lesson.seed, lesson.recorder, "task", anchor)
+        fisher = fisher_information(self.net, lesson, self.config)
         if self.config.over == "last":
             importance, pulled = {}, {}
         for name, parameter in trainable(self.net).items():
             importance[name] = importance.get(name, 0) + fisher[name]
             pulled[name] = pulled.get(name, 0) + fisher[name] * parameter.detach()
-        self.memory = named("importance", importance) | named("pulled", pulled)
+        self.memory = under("importance", importance) | under("pulled", pulled)
 
 
-def fisher_information(net: nn.Module, windows: Sampler, batches: int, size: int, seed: int) -> dict[str, Tensor]:
+def fisher_information(net: nn.Module, lesson: Lesson, config: EwcConfig) -> dict[str, Tensor]:
     """The diagonal, as the mean over batches of the squared gradient of the batch's loss."""
     parameters = trainable(net)
     fisher = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
-    for batch in range(batches):
+    for batch in range(config.fisher_batches):
         net.zero_grad()
-        net.loss(windows.sample(size, numpy_stream(seed, "fisher", batch))).backward()  # type: ignore[operator]
+        net(lesson.windows.sample(config.fit.batch, numpy_stream(lesson.seed, "fisher", batch))).backward()
         for name, parameter in parameters.items():
             assert parameter.grad is not None
-            fisher[name] += parameter.grad.detach() ** 2 / batches
+            fisher[name] += parameter.grad.detach() ** 2 / config.fisher_batches
     net.zero_grad()
     return fisher
+
+
+EWC = LearnerSpec(Ewc, lambda net: EwcConfig(net, FitConfig()), "one dense network, held by Fisher information")

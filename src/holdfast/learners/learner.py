@@ -1,27 +1,71 @@
 """What every learner is: it learns tasks one after another, and acts in those it has learned."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from holdfast.data.episodes import Dataset
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
+from holdfast.data.validation import validate
 from holdfast.data.windows import Windows
 from holdfast.errors import Mistake
-from holdfast.learners.plan import LearnerConfig, Plan
+from holdfast.learners.tensors import Tensors
+from holdfast.nets.backbone import Backbone, NetConfig
 from holdfast.nets.policy import Policy
-from holdfast.nets.transformer import DecisionTransformer, NetConfig
 from holdfast.tasks.interface import Interface
-from holdfast.tasks.suite import Suite
 from holdfast.tasks.task import Task
+from holdfast.training.config import FitConfig
 from holdfast.training.recorder import Recorder, Silent
 
 SILENT = Silent()
-Tensors = dict[str, Tensor]
+Datasets = Callable[[str], Dataset]  # the data of an earlier task, by the task's name
+
+
+@dataclass(frozen=True)
+class LearnerConfig:
+    """The settings that all learners have in common."""
+
+    net: NetConfig
+    fit: FitConfig
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+
+@dataclass(frozen=True)
+class LearnerSpec:
+    """A learner as it is registered: its class, its settings for a backbone, and a line about it."""
+
+    learner: "Callable[..., Learner]"
+    config: Callable[[NetConfig], LearnerConfig]
+    about: str
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a learner keeps of a learned task, beside its weights, to act in it."""
+
+    interface: Interface
+    target: float
+
+    @classmethod
+    def of(cls, task: Task) -> "Role":
+        """The role in a task."""
+        return cls(task.interface, task.target)
+
+    def record(self) -> dict[str, Any]:
+        """The role as plain data."""
+        return {"interface": self.interface.record(), "target": self.target}
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> "Role":
+        """The role that was recorded so."""
+        return cls(Interface.read(record["interface"]), float(record["target"]))
 
 
 @dataclass(frozen=True)
@@ -40,33 +84,61 @@ class Snapshot:
         return {"weights": weights, "memory": memory, "total": weights + memory}
 
 
+def no_datasets(name: str) -> Dataset:
+    """Raises: the data of earlier tasks is not at hand."""
+    raise Mistake(
+        f"this learner needs the data of {name} to learn another task, and it is not at hand: "
+        "use a learner that does not replay data"
+    )
+
+
 class Learner(ABC):
-    """One agent, learning the tasks of a suite in order."""
+    """One agent that learns tasks as they arrive; it knows no suite and no number of tasks."""
 
     retains: bool  # whether a learned task stays equal to the bit, so that the newest snapshot serves every stage
+    joint = False  # whether all tasks are learned in one call
+    plan: Any = None  # the plan that the learner was made from, if it was made by name (runs/configure.py)
 
-    def __init__(self, suite: Suite, plan: Plan, device: str = "cpu") -> None:
-        self.suite, self.plan, self.device = suite, plan, device
-        self.config, self.seed = plan.config, plan.seed
-        self.learned: list[str] = []
+    def __init__(self, config: LearnerConfig, seed: int = 0, device: str = "cpu") -> None:
+        self.config, self.seed, self.device = config, seed, device
+        self.roles: dict[str, Role] = {}  # of the learned tasks, in order
 
-    def learn(self, task: Task, recorder: Recorder = SILENT) -> None:
-        """Learns one more task from its dataset."""
-        if task.name in self.learned:
-            raise Mistake(f"{task.name} is already learned: what is learned stays as it is")
-        self.train(task, recorder)
-        self.learned.append(task.name)
+    @property
+    def learned(self) -> list[str]:
+        """The learned tasks, in order."""
+        return list(self.roles)
 
-    def check_capacity(self) -> None:  # noqa: B027  most learners have room for any task
-        """Raises if it can be foreseen that there is no room for all tasks of the suite."""
+    def learn(self, task: Task, datasets: Datasets = no_datasets, recorder: Recorder = SILENT) -> None:
+        """Learns one more task from its dataset; `datasets` loads the data of earlier tasks where that is needed."""
+        self.learn_all([task], datasets, recorder)
+
+    def learn_all(self, tasks: Sequence[Task], datasets: Datasets = no_datasets, recorder: Recorder = SILENT) -> None:
+        """Learns these tasks: all at once if the learner is joint, otherwise one after another."""
+        for task in tasks:
+            if task.name in self.roles:
+                raise Mistake(f"{task.name} is already learned: what is learned stays as it is")
+        if self.joint:
+            self.train_jointly(tasks, recorder)
+            self.roles |= {task.name: Role.of(task) for task in tasks}
+            return
+        for task in tasks:
+            self.train(task, datasets, recorder)
+            self.roles[task.name] = Role.of(task)
+
+    def check_capacity(self, interface: Interface) -> None:  # noqa: B027  most learners have room for any task
+        """Raises if it can be foreseen that there is no room for the planned number of tasks with this interface."""
 
     @abstractmethod
-    def train(self, task: Task, recorder: Recorder) -> None:
-        """Trains on a task; what fails here must leave the learner as it was."""
+    def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
+        """Trains on a task; if it fails, the learner must be as it was before."""
+
+    def train_jointly(self, tasks: Sequence[Task], recorder: Recorder) -> None:
+        """Trains on all tasks at once; only where `joint` is true."""
+        raise NotImplementedError
 
     @abstractmethod
-    def policy(self, name: str, known: int | None = None) -> Policy:
-        """The policy for a task; for one not among the first `known` learned, the last of those stands in."""
+    def policy(self, name: str, task: Task | None = None) -> Policy:
+        """The policy of a learned task, which later learning does not change; `task` is where it acts, if elsewhere."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
@@ -76,16 +148,26 @@ class Learner(ABC):
     def restore(self, snapshot: Snapshot) -> None:
         """Back to where a snapshot was taken."""
 
-    def target(self, task: Task) -> float:
-        """The return that the task's policy is asked for: the plan's, or else the suite's."""
-        return self.plan.targets.get(task.name, task.target)
+    def role(self, name: str, task: Task | None) -> Role:
+        """Where the policy of a learned task acts: in that task, or in another that is given."""
+        if name not in self.roles:
+            known = f"it has learned {', '.join(self.roles)}" if self.roles else "nothing is learned yet"
+            raise Mistake(f"there is no policy for {name}: {known}")
+        return Role.of(task) if task else self.roles[name]
 
-    def own_or_last(self, name: str, known: int | None) -> str:
-        """The task itself if it is among the first `known` learned, otherwise the last of those."""
-        learned = self.learned[:known]
-        if not learned:
-            raise Mistake(f"nothing is learned yet, so there is no policy for {name}")
-        return name if name in learned else learned[-1]
+    def acting(self, role: Role, shape: Interface, tensors: Tensors, normaliser: Normaliser) -> Policy:
+        """A policy with these parameters, in a network of its own; `shape` is what the parameters were made for."""
+        net = new_net(self.config.net, replace(role.interface, horizon=shape.horizon), self.seed)
+        net.load_state_dict(tensors)
+        return Policy(net.to(self.device), normaliser, role.target, self.config.fit.return_scale)
+
+    def notes(self) -> dict[str, Any]:
+        """What every snapshot says in plain data."""
+        return {"learned": self.learned, "roles": {name: role.record() for name, role in self.roles.items()}}
+
+    def read_notes(self, notes: Mapping[str, Any]) -> None:
+        """Takes over what a snapshot's notes say of the learned tasks."""
+        self.roles = {name: Role.read(notes["roles"][name]) for name in notes["learned"]}
 
     @property
     def copies(self) -> int:
@@ -105,11 +187,11 @@ class Learner(ABC):
         return []
 
 
-def new_net(config: NetConfig, interface: Interface, seed: int, *purpose: object) -> DecisionTransformer:
+def new_net(config: NetConfig, interface: Interface, seed: int, *purpose: object) -> Backbone:
     """A freshly initialised network."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "net", *purpose))
-        return DecisionTransformer(config, interface)
+        return config.build(interface)
 
 
 def windows_of(dataset: Dataset, normaliser: Normaliser, active: Tensor, config: LearnerConfig, device: str) -> Windows:
@@ -126,42 +208,3 @@ def windows_of(dataset: Dataset, normaliser: Normaliser, active: Tensor, config:
         packed=fit.packed,
         device=device,
     )
-
-
-def parameters_of(net: nn.Module) -> Tensors:
-    """A network's parameters, on the CPU."""
-    return {name: parameter.detach().cpu().clone() for name, parameter in net.named_parameters()}
-
-
-def part(tensors: dict[str, Tensor], kind: str) -> dict[str, Tensor]:
-    """The tensors under one kind, by parameter name."""
-    return {name.removeprefix(f"{kind}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{kind}/")}
-
-
-def named(kind: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors put under a kind."""
-    return {f"{kind}/{name}": tensor for name, tensor in tensors.items()}
-
-
-def normaliser_tensors(normalisers: dict[str, Normaliser]) -> Tensors:
-    """Normalisers by task, as named tensors."""
-    shifts = {f"shift/{task}": normaliser.shift for task, normaliser in normalisers.items()}
-    return shifts | {f"scale/{task}": normaliser.scale for task, normaliser in normalisers.items()}
-
-
-def normalisers_from(tensors: Tensors) -> dict[str, Normaliser]:
-    """The normalisers that were named so."""
-    tasks = [name.removeprefix("shift/") for name in tensors if name.startswith("shift/")]
-    return {task: Normaliser(tensors[f"shift/{task}"], tensors[f"scale/{task}"]) for task in tasks}
-
-
-def check_device(device: str) -> str:
-    """The device to run on: `auto` takes an accelerator where there is one."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    kind, _, number = str(device).partition(":")
-    if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
-        raise Mistake(f"there is no device {device!r}; there are auto, cpu, cuda")
-    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
-        raise Mistake(f"there is no {device} on this machine: use --device cpu")
-    return device

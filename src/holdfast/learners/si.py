@@ -7,13 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.data.validation import Range
-from holdfast.data.windows import Windows
 from holdfast.learners.anchor import Anchor
-from holdfast.learners.dense import DenseConfig, DenseLearner
-from holdfast.learners.learner import named, part
-from holdfast.tasks.task import Task
+from holdfast.learners.dense import DenseConfig, DenseLearner, Lesson
+from holdfast.learners.learner import LearnerSpec
+from holdfast.learners.tensors import part, under
+from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
-from holdfast.training.recorder import Recorder
 from holdfast.training.step import Addition, trainable
 
 
@@ -53,7 +52,7 @@ class Path(Addition):
         return self.anchor.given() | self.tensors()
 
     def tensors(self) -> dict[str, Tensor]:
-        return named("integral", self.integral)  # the start is where a resumed fit begins, too
+        return under("integral", self.integral)  # the start is where a resumed fit begins, too
 
     @torch.no_grad()
     def importance(self, parameters: dict[str, nn.Parameter], damping: float) -> dict[str, Tensor]:
@@ -69,12 +68,15 @@ class Si(DenseLearner):
 
     config: SiConfig
 
-    def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
+    def fit_task(self, lesson: Lesson) -> None:
         parameters = trainable(self.net)
         total, pulled = part(self.memory, "importance"), part(self.memory, "pulled")
         path = Path(Anchor(2 * self.config.strength, total, pulled), parameters)  # c * sum(...): no half in it
-        fit(self.net, windows, self.config.fit, seed, recorder, "task", path)
+        fit(self.net, lesson.windows, self.config.fit, lesson.seed, lesson.recorder, "task", path)
         for name, importance in path.importance(parameters, self.config.damping).items():
             total[name] = total.get(name, 0) + importance
             pulled[name] = total[name] * parameters[name].detach()  # one anchor: where the last task ended
-        self.memory = named("importance", total) | named("pulled", pulled)
+        self.memory = under("importance", total) | under("pulled", pulled)
+
+
+SI = LearnerSpec(Si, lambda net: SiConfig(net, FitConfig()), "one dense network, held by path integrals")

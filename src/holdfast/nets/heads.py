@@ -14,7 +14,7 @@ from holdfast.tasks.interface import Actions, Continuous, Discrete
 class Head(nn.Module, ABC):
     """How actions become tokens, and how the vectors at state tokens become actions again."""
 
-    embed: nn.Module  # actions -> (..., D)
+    embed: nn.Module  # actions -> (..., D), where the network reads actions
     output: nn.Linear  # (..., D) -> predictions
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -40,9 +40,10 @@ class ActionTable(nn.Embedding):
 class DiscreteHead(Head):
     """Cross-entropy over the shared vocabulary."""
 
-    def __init__(self, vocabulary: int, width: int) -> None:
+    def __init__(self, vocabulary: int, width: int, reads_actions: bool) -> None:
         super().__init__()
-        self.embed = ActionTable(vocabulary, width)
+        if reads_actions:
+            self.embed = ActionTable(vocabulary, width)
         self.output = nn.Linear(width, vocabulary)
 
     def loss(self, predictions: Tensor, batch: Batch) -> Tensor:
@@ -57,9 +58,10 @@ class DiscreteHead(Head):
 class ContinuousHead(Head):
     """Mean squared error over the dimensions the task has."""
 
-    def __init__(self, dimensions: int, width: int) -> None:
+    def __init__(self, dimensions: int, width: int, reads_actions: bool) -> None:
         super().__init__()
-        self.embed = nn.Linear(dimensions, width, bias=False)
+        if reads_actions:
+            self.embed = nn.Linear(dimensions, width, bias=False)
         self.output = nn.Linear(width, dimensions)
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -75,7 +77,7 @@ class ContinuousHead(Head):
         return predictions * own  # padding is zero, as in the data
 
 
-def head(actions: Actions, width: int) -> Head:
-    """The head for these actions."""
+def head(actions: Actions, width: int, reads_actions: bool = True) -> Head:
+    """The head for these actions; `reads_actions` is whether the network also has actions as inputs."""
     kind = DiscreteHead if isinstance(actions, Discrete) else ContinuousHead
-    return kind(actions.shared, width)
+    return kind(actions.shared, width, reads_actions)

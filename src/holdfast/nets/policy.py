@@ -10,7 +10,7 @@ from holdfast.data.normaliser import Normaliser
 from holdfast.data.validation import Range, shown, validated
 from holdfast.errors import Mistake
 from holdfast.gpu.capture import captured
-from holdfast.nets.transformer import DecisionTransformer
+from holdfast.nets.backbone import Backbone, State
 from holdfast.tasks.interface import Interface
 
 LARGEST = 1e12  # of what the network is given, scaled: its squares, and their sums, stay finite in float32
@@ -19,32 +19,35 @@ LARGEST = 1e12  # of what the network is given, scaled: its squares, and their s
 class Policy:
     """Acts in one task; `reset`, then `act` once a step with the reward that the last action earned."""
 
-    def __init__(
-        self, net: DecisionTransformer, normaliser: Normaliser, interface: Interface, target: float, return_scale: float
-    ) -> None:
-        self.net, self.normaliser, self.interface = net.eval(), normaliser, interface
+    def __init__(self, net: Backbone, normaliser: Normaliser, target: float, return_scale: float) -> None:
+        self.net, self.normaliser = net.eval(), normaliser
         self.target, self.return_scale = target, return_scale
         self.shift, self.scale = normaliser.shift.cpu().numpy(), normaliser.scale.cpu().numpy()
         self.single = True
-        self.context: Context | Fixed | None = None  # none: not reset yet
+        self.episodes: Episodes | CapturedEpisodes | None = None  # none: not reset yet
+
+    @property
+    def interface(self) -> Interface:
+        """What the policy observes and does."""
+        return self.net.interface
 
     @property
     def device(self) -> torch.device:
         """Where the network is."""
-        return self.net.embed_return.weight.device
+        return self.net.device
 
     def apart(self) -> "Policy":
         """The same policy, for other episodes that are stepped beside this one's."""
-        return Policy(self.net, self.normaliser, self.interface, self.target, self.return_scale)
+        return Policy(self.net, self.normaliser, self.target, self.return_scale)
 
     def reset(self, count: int | None = None) -> None:
         """Starts one episode, or `count` episodes that are stepped together."""
         count = validated("the number of episodes", count, Annotated[int | None, Range(least=1)])
         self.single = count is None
-        if isinstance(self.context, Fixed) and self.context.serves(count or 1):
-            self.context.begin()
+        if isinstance(self.episodes, CapturedEpisodes) and self.episodes.serves(count or 1):
+            self.episodes.begin()
         else:
-            self.context = context_of(self, count or 1)
+            self.episodes = episodes_of(self, count or 1)
 
     @torch.no_grad()
     def act(self, observation: Any, reward: Any = 0.0) -> Any:
@@ -52,11 +55,11 @@ class Policy:
 
         What the network cannot read is refused before it gets into the context: the episode can go on without it.
         """
-        if self.context is None:
+        if self.episodes is None:
             raise Mistake("a policy must be reset before it acts")
-        observations = torch.as_tensor(self._observations(observation, self.context.rows))
-        rewards = torch.as_tensor(self._rewards(reward, self.context.rows))
-        actions = self.interface.actions.own(self.context.act(observations, rewards).cpu().numpy())
+        observations = torch.as_tensor(self._observations(observation, self.episodes.rows))
+        rewards = torch.as_tensor(self._rewards(reward, self.episodes.rows))
+        actions = self.interface.actions.own(self.episodes.act(observations, rewards).cpu().numpy())
         return actions[0] if self.single else actions
 
     def _observations(self, given: Any, rows: int) -> np.ndarray:
@@ -100,51 +103,34 @@ def _check_size(name: str, given: np.ndarray, scaled: np.ndarray) -> None:
         )
 
 
-class Context:
-    """What the network still sees of some episodes, kept as tokens: an observation is encoded once."""
+class Episodes:
+    """Some episodes that are stepped together: the network's state, and the return that is still to come."""
 
     def __init__(self, policy: Policy, rows: int) -> None:
         self.policy, self.rows = policy, rows
-        config, device = policy.net.config, policy.device
-        self.normaliser = policy.normaliser.to(device)
-        self.tokens = torch.zeros(rows, 3 * config.context, config.width, device=device)
-        self.remaining = torch.full((rows,), policy.target, dtype=torch.float64, device=device)
-        self.step = torch.zeros(1, dtype=torch.int64, device=device)
+        self.normaliser = policy.normaliser.to(policy.device)
+        self.remaining = torch.full((rows,), policy.target, dtype=torch.float64, device=policy.device)
+        self.state = policy.net.start(rows)
         self.steps = 0
 
     def act(self, observations: Tensor, rewards: Tensor) -> Tensor:
-        """The next action of every episode; only as many tokens are computed as there are."""
-        net = self.policy.net
-        length, device = net.config.context, self.policy.device
-        self.remaining -= rewards.to(device)
-        if self.steps >= length:
-            self.tokens = self.tokens.roll(-3, dims=1)
-        at = 3 * min(self.steps, length - 1)
-        returns, states, when = self.embedded(observations.to(device))
-        self.tokens[:, at], self.tokens[:, at + 1] = returns, states
-        actions = self.chosen(net.trunk(self.tokens[:, : at + 2])[:, -1])
-        self.tokens[:, at + 2] = net.head.embed(actions) + when
-        self.step += 1
+        """The next action of every episode."""
+        self.remaining -= rewards.to(self.policy.device)
+        seen = self.normaliser(observations.to(self.policy.device))
+        actions, self.state = self.policy.net.act(self.state, seen, self.returns(), self.steps)
         self.steps += 1
         return actions
 
-    def embedded(self, observations: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The tokens of return and state, (N, D) each, and the code of the present step."""
-        net, when = self.policy.net, self.policy.net.timestep(self.step)  # (1, D)
-        returns = (self.remaining / self.policy.return_scale).float()[:, None]
-        return net.embed_return(returns) + when, net.encoder(self.normaliser(observations)) + when, when
-
-    def chosen(self, hidden: Tensor) -> Tensor:
-        """The greedy actions at these state tokens."""
-        head = self.policy.net.head
-        return head.act(head(hidden), self.policy.interface.actions)
+    def returns(self) -> Tensor:
+        """The scaled returns to go, (N,)."""
+        return (self.remaining / self.policy.return_scale).float()
 
 
-class Fixed:
-    """The same with shapes that are fixed, for a GPU's graph: all tokens are computed, and the present ones read."""
+class CapturedEpisodes:
+    """The same in memory that stays where it is, so that a step is one CUDA graph."""
 
     def __init__(self, policy: Policy, rows: int) -> None:
-        self.policy, self.rows, self.context = policy, rows, Context(policy, rows)
+        self.policy, self.rows, self.episodes = policy, rows, Episodes(policy, rows)
         device, shape = policy.device, policy.interface.observation
         dtype = torch.uint8 if len(shape) == 3 else torch.float32
         self.observations = torch.zeros(rows, *shape, dtype=dtype, device=device)
@@ -160,9 +146,8 @@ class Fixed:
 
     def begin(self) -> None:
         """Other episodes, from their first step."""
-        self.context.tokens.zero_()
-        self.context.remaining.fill_(self.policy.target)
-        self.context.step.zero_()
+        self.episodes.remaining.fill_(self.policy.target)
+        self._keep(self.policy.net.start(self.rows))
 
     def act(self, observations: Tensor, rewards: Tensor) -> Tensor:
         """The next action of every episode."""
@@ -172,19 +157,20 @@ class Fixed:
 
     def advance(self) -> Tensor:
         """One step, whichever it is."""
-        context, net = self.context, self.policy.net
-        length, tokens = net.config.context, context.tokens
-        tokens.copy_(torch.where(context.step >= length, tokens.roll(-3, dims=1), tokens))
-        context.remaining.sub_(self.rewards)
-        at = 3 * context.step.clamp(max=length - 1)  # (1,)
-        returns, states, when = context.embedded(self.observations)
-        tokens.index_copy_(1, torch.cat([at, at + 1]), torch.stack([returns, states], dim=1))
-        actions = context.chosen(net.trunk(tokens).index_select(1, at + 1)[:, 0])
-        tokens.index_copy_(1, at + 2, (net.head.embed(actions) + when)[:, None])
-        context.step.add_(1)
+        episodes = self.episodes
+        episodes.remaining.sub_(self.rewards)
+        seen = episodes.normaliser(self.observations)
+        actions, state = self.policy.net.act(episodes.state, seen, episodes.returns())
+        self._keep(state)
         return actions
 
+    def _keep(self, state: State) -> None:
+        for name, tensor in state.items():
+            self.episodes.state[name].copy_(tensor)
 
-def context_of(policy: Policy, rows: int) -> Context | Fixed:
-    """The fastest there is for where the network is."""
-    return (Fixed if policy.device.type == "cuda" else Context)(policy, rows)
+
+def episodes_of(policy: Policy, rows: int) -> Episodes | CapturedEpisodes:
+    """The fastest kind for where the network is."""
+    if policy.device.type == "cuda":
+        return CapturedEpisodes(policy, rows)
+    return Episodes(policy, rows)

@@ -1,7 +1,7 @@
 """The Decision Transformer: returns, states and actions as one sequence of tokens."""
 
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -9,15 +9,18 @@ from torch import Tensor, nn
 from holdfast.data.validation import Range, validate
 from holdfast.data.windows import Batch
 from holdfast.errors import Mistake
+from holdfast.nets.backbone import Backbone, NetConfig, State
 from holdfast.nets.encoders import encoder
 from holdfast.nets.heads import head
 from holdfast.nets.timesteps import Timesteps, timestep_code
 from holdfast.nets.trunk import Trunk, allowed_within
 from holdfast.tasks.interface import Interface
 
+PER_BLOCK = 12  # activations kept for the backward pass, per entry of a token: both norms, attention, the wide layer
+
 
 @dataclass(frozen=True)
-class NetConfig:
+class DtConfig(NetConfig):
     """The shape of the Decision Transformer."""
 
     width: Annotated[int, Range(least=1, most=65_536)] = 128
@@ -33,25 +36,28 @@ class NetConfig:
     timesteps: Timesteps = "table"
     """Encoding of a step's place in its episode: a learned table (the publication) or compact waves."""
 
+    unmasked: ClassVar[tuple[str, ...]] = ("timestep",)
+
     def __post_init__(self) -> None:
         validate(self, "net.")
         if self.width % self.heads:
             raise Mistake(f"net.width ({self.width}) must be a multiple of net.heads ({self.heads})")
 
+    @property
+    def activations(self) -> int:
+        return 3 * self.width * self.layers * PER_BLOCK  # three tokens a step
 
-def parameter_count(config: NetConfig, interface: Interface) -> int:
-    """How many parameters the network has; nothing of it is allocated."""
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        net = DecisionTransformer(config, interface)
-    return sum(parameter.numel() for parameter in net.parameters())
+    def build(self, interface: Interface) -> "DecisionTransformer":
+        return DecisionTransformer(self, interface)
 
 
-class DecisionTransformer(nn.Module):
+class DecisionTransformer(Backbone):
     """Predicts each action from the returns to go, states and actions up to it."""
 
-    def __init__(self, config: NetConfig, interface: Interface) -> None:
-        super().__init__()
-        self.config, self.interface = config, interface
+    config: DtConfig
+
+    def __init__(self, config: DtConfig, interface: Interface) -> None:
+        super().__init__(config, interface)
         self.embed_return = nn.Linear(1, config.width, bias=False)
         self.encoder = encoder(interface.observation, config.width)
         self.timestep = timestep_code(config.timesteps, interface.horizon, config.width)
@@ -59,7 +65,10 @@ class DecisionTransformer(nn.Module):
         self.head = head(interface.actions, config.width)
 
     def forward(self, batch: Batch) -> Tensor:
-        """Predictions for every step, (R, K, A)."""
+        return self.head.loss(self.predictions(batch), batch)
+
+    def predictions(self, batch: Batch) -> Tensor:
+        """What is predicted at every step, (R, K, A)."""
         when = self.timestep(batch.timesteps)
         returns = self.embed_return(batch.returns[..., None]) + when
         states = self.encoder(batch.observations) + when
@@ -68,10 +77,34 @@ class DecisionTransformer(nn.Module):
         allowed = allowed_within(batch.segments.repeat_interleave(3, dim=1)) if batch.shared else None
         return self.head(self.trunk(tokens, allowed)[:, 1::3])  # a_t is read at the token of s_t
 
-    def describe(self) -> dict[str, Any]:
-        """The settings of the network as plain data, a part of cache keys."""
-        return {"config": asdict(self.config), "interface": asdict(self.interface)}
+    def latents(self, observations: Tensor) -> Tensor:
+        return self.encoder(observations)
 
-    def loss(self, batch: Batch) -> Tensor:
-        """What training makes small."""
-        return self.head.loss(self(batch), batch)
+    def start(self, rows: int) -> State:
+        # An observation is encoded once: the context is kept as tokens, not as observations.
+        tokens = torch.zeros(rows, 3 * self.config.context, self.config.width, device=self.device)
+        return {"tokens": tokens, "step": torch.zeros(1, dtype=torch.int64, device=self.device)}
+
+    def act(
+        self, state: State, observations: Tensor, returns: Tensor, filled: int | None = None
+    ) -> tuple[Tensor, State]:
+        length, step = self.config.context, state["step"]
+        when = self.timestep(step)  # (1, D)
+        seen = torch.stack([self.embed_return(returns[:, None]), self.encoder(observations)], dim=1) + when  # (N, 2, D)
+        tokens = rolled(state["tokens"], step, length, filled)
+        at = 3 * step.clamp(max=length - 1)  # (1,) the place of this step's first token
+        tokens = tokens.index_copy(1, torch.cat([at, at + 1]), seen)
+        if filled is None:
+            hidden = self.trunk(tokens).index_select(1, at + 1)[:, 0]
+        else:  # only as many tokens are computed as there are
+            hidden = self.trunk(tokens[:, : 3 * min(filled, length - 1) + 2])[:, -1]
+        actions = self.head.act(self.head(hidden), self.interface.actions)
+        tokens = tokens.index_copy(1, at + 2, (self.head.embed(actions) + when)[:, None])
+        return actions, {"tokens": tokens, "step": step + 1}
+
+
+def rolled(tokens: Tensor, step: Tensor, length: int, filled: int | None) -> Tensor:
+    """The tokens with room for one more step: a full context loses its oldest step."""
+    if filled is None:
+        return torch.where(step >= length, tokens.roll(-3, dims=1), tokens)
+    return tokens.roll(-3, dims=1) if filled >= length else tokens

@@ -1,28 +1,29 @@
 """How near a new task is to a learned one: by actions, by latents, by both, or by observations."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import groupby, islice
 from math import inf, isfinite
 from typing import Annotated
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, vmap
+from torch.func import vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.validation import Range, validate
 from holdfast.data.windows import Windows
-from holdfast.nets.transformer import DecisionTransformer
+from holdfast.nets.backbone import Backbone, call
 from holdfast.routing.route import Candidate
 
 SMALLEST_VARIANCE = 1e-6
 AT_ONCE = 8  # learned tasks in one pass
 
-Seen = Callable[[Mapping[str, Tensor], Normaliser], Tensor]  # of one learned task's parameters and normaliser
+Seen = Callable[[Backbone, Mapping[str, Tensor], Normaliser], Tensor]  # of one learned task
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Learned:
 
     task: str
     copy: int
+    net: Backbone  # that the parameters are for; its own values do not matter
     parameters: Mapping[str, Tensor]
     normaliser: Normaliser
     kept: Mapping[str, Tensor]
@@ -40,7 +42,6 @@ class Probe(ABC):
     """What can be asked about the new task."""
 
     seed: int
-    net: DecisionTransformer  # whose parameters learned tasks have values for
     observations: Tensor  # (M, *obs) the routing memory, as recorded
 
     @abstractmethod
@@ -161,24 +162,30 @@ class ReplayAffinity(Affinity):
 
 
 @torch.no_grad()
-def of_each(probe: Probe, learned: Sequence[Learned], seen: Seen) -> Tensor:
-    """What a function of parameters and normaliser gives for every learned task, some of them in one pass."""
+def of_each(learned: Sequence[Learned], seen: Seen) -> list[Tensor]:
+    """What a function of network, parameters and normaliser gives for every learned task, some of them in one pass."""
     with sdpa_kernel(SDPBackend.MATH):  # the others know nothing of several networks at once
-        some = [learned[first : first + AT_ONCE] for first in range(0, len(learned), AT_ONCE)]
-        return torch.cat([_of_some(probe, sources, seen) for sources in some])
+        return [result for some in _together(learned) for result in _of_some(some, seen)]
 
 
-def _of_some(probe: Probe, learned: Sequence[Learned], seen: Seen) -> Tensor:
-    device = next(probe.net.parameters()).device
+def _together(learned: Sequence[Learned]) -> Iterator[list[Learned]]:
+    """The learned tasks in lots that one pass can take: some that follow each other and share a network."""
+    for _, alike in groupby(learned, key=lambda source: id(source.net)):
+        while some := list(islice(alike, AT_ONCE)):
+            yield some
+
+
+def _of_some(learned: Sequence[Learned], seen: Seen) -> Tensor:
+    net = learned[0].net
     parameters = {
-        name: torch.stack([source.parameters[name] for source in learned]).to(device) for name in learned[0].parameters
+        name: torch.stack([source.parameters[name] for source in learned]).to(net.device)
+        for name in learned[0].parameters
     }
-    shifts, scales = (
-        torch.stack([getattr(source.normaliser, part) for source in learned]).to(device) for part in ("shift", "scale")
-    )
+    shifts = torch.stack([source.normaliser.shift for source in learned]).to(net.device)
+    scales = torch.stack([source.normaliser.scale for source in learned]).to(net.device)
 
     def one(values: dict[str, Tensor], shift: Tensor, scale: Tensor) -> Tensor:
-        return seen(values, Normaliser(shift, scale))
+        return seen(net, values, Normaliser(shift, scale))
 
     return vmap(one)(parameters, shifts, scales)
 
@@ -190,27 +197,21 @@ def action_distances(probe: Probe, learned: Sequence[Learned], batches: int, cou
     drawn = [windows.sample(count, rng) for _ in range(batches)]
     steps = torch.stack([batch.valid.sum() for batch in drawn])  # (batches,)
 
-    def loss(parameters: Mapping[str, Tensor], normaliser: Normaliser) -> Tensor:
+    def loss(net: Backbone, parameters: Mapping[str, Tensor], normaliser: Normaliser) -> Tensor:
         scaled = [replace(batch, observations=normaliser(batch.observations)) for batch in drawn]
-        losses = [
-            probe.net.head.loss(functional_call(probe.net, dict(parameters), (batch,)), batch) for batch in scaled
-        ]
+        losses = [call(net, parameters, "forward", batch) for batch in scaled]
         return (torch.stack(losses) * steps).sum() / steps.sum()
 
-    return of_each(probe, learned, loss).tolist()
+    return [float(distance) for distance in of_each(learned, loss)]
 
 
 def latent_statistics(probe: Probe, learned: Sequence[Learned]) -> list[dict[str, Tensor]]:
     """Mean and variance of every latent dimension over the new task's observations, as each learned task sees them."""
-    observations = probe.observations.to(next(probe.net.parameters()).device)
 
-    def latents(parameters: Mapping[str, Tensor], normaliser: Normaliser) -> Tensor:
-        encoder = {
-            name.removeprefix("encoder."): value for name, value in parameters.items() if name.startswith("encoder.")
-        }
-        return functional_call(probe.net.encoder, encoder, (normaliser(observations),)).double()
+    def latents(net: Backbone, parameters: Mapping[str, Tensor], normaliser: Normaliser) -> Tensor:
+        return call(net, parameters, "latents", normaliser(probe.observations.to(net.device))).double()
 
-    seen = of_each(probe, learned, latents)  # (C, M, D)
+    seen = torch.stack(of_each(learned, latents))  # (C, M, D)
     variances = seen.var(dim=1, unbiased=False).clamp(min=SMALLEST_VARIANCE).cpu()
     return [
         {"mean": mean, "variance": variance} for mean, variance in zip(seen.mean(dim=1).cpu(), variances, strict=True)

@@ -52,7 +52,8 @@ def route(
     otherwise a new copy."""
     evidence = tuple(candidates)
     if not candidates:
-        return Route(task, evidence, threshold, None, 0, True, "first task")
+        reason = "no learned task has its interface" if copies else "first task"
+        return Route(task, evidence, threshold, None, copies, True, reason)
     nearest = min(candidates, key=_distance)
     source = min((candidate for candidate in candidates if not candidate.full), key=_distance, default=None)
     if source is not None and source.distance <= threshold:
@@ -73,6 +74,6 @@ def _distance(candidate: Candidate) -> float:
     return candidate.distance
 
 
-def only_copy(task: str, first: bool) -> Route:
-    """The route where there is nothing to decide: always the one copy, from fresh scores."""
-    return Route(task, (), None, None, 0, first, "one copy for all tasks")
+def only_copy(task: str, copy: int, opened: bool) -> Route:
+    """The route where there is nothing to decide: always the copy of the task's interface, from fresh scores."""
+    return Route(task, (), None, None, copy, opened, "one copy for all tasks")

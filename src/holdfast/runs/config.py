@@ -8,8 +8,9 @@ from typing import Any
 from holdfast.data.conform import Conform, conform
 from holdfast.data.files import damaged
 from holdfast.errors import Mistake
-from holdfast.learners.plan import MOST_THREADS, LearnerConfig, Plan, completed
-from holdfast.learners.registry import LEARNERS
+from holdfast.learners.learner import LearnerConfig
+from holdfast.registry import LEARNERS, NETS
+from holdfast.runs.plan import MOST_THREADS, Plan, completed
 
 NEEDED = {"config", "suite", "learner", "seed", "order"}  # of a plan, whatever is done with the run
 LOOSELY = Conform(partial=True)
@@ -64,5 +65,10 @@ def check_plan(plan: dict[str, Any]) -> None:
     order = plan["order"]
     if not order or len(set(order)) != len(order):
         raise Mistake(f"order must name tasks, each once, got {shortened(order)}")
-    known = LEARNERS.get(plan["learner"])
-    LOOSELY(plan["config"], type(known.config) if known else LearnerConfig)
+    if plan["backbone"] not in NETS:  # of a plugin that only learning and acting need
+        LOOSELY(plan["config"], LearnerConfig)
+        return
+    net = NETS[plan["backbone"]]
+    known = plan["learner"] in LEARNERS
+    LOOSELY(plan["config"], type(LEARNERS[plan["learner"]].config(net())) if known else LearnerConfig)
+    LOOSELY(plan["config"].get("net", {}), net, "net")

@@ -7,10 +7,11 @@ from typing import Any
 
 from holdfast.data.validation import did_you_mean, shown
 from holdfast.errors import Mistake
-from holdfast.learners.learner import Learner, check_device
-from holdfast.learners.memory import check_memory
-from holdfast.learners.plan import Plan, completed
-from holdfast.learners.registry import LEARNERS, entry
+from holdfast.learners.learner import Learner, LearnerConfig
+from holdfast.registry import LEARNERS, NETS
+from holdfast.runs.devices import check_device, check_memory
+from holdfast.runs.plan import Plan, completed
+from holdfast.subnets.claim import SubnetConfig
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.recorded import Report, silent
 from holdfast.tasks.suite import Settings, Suite, check_suite, suite_spec
@@ -23,7 +24,13 @@ GENERAL: dict[str, Settings] = {  # budgets of a suite that does not define its 
     "quick": {},  # the defaults
     "full": {"fit.steps": 20_000, "protocol.episodes": 100},
 }
-CHOICES = ("suite", "learner", "preset", "budget")  # names that settings follow from, and so no settings themselves
+CHOICES = (
+    "suite",
+    "learner",
+    "backbone",
+    "preset",
+    "budget",
+)  # names that settings follow from, and so no settings themselves
 
 
 def configure(
@@ -34,6 +41,7 @@ def configure(
     seed: int = 0,
     suite: Suite | None = None,
     protocol: str | None = None,
+    backbone: str = "dt",
 ) -> Plan:
     """The plan that these names stand for; `suite` is for one that is not registered under its name."""
     spec = suite.spec if suite else suite_spec(name)
@@ -48,9 +56,19 @@ def configure(
             raise Mistake(f"there is no {kind} {value!r}; there are {', '.join(known)}")
     if budget == "published" and budget not in spec.budgets:
         raise Mistake(f"nothing is published about {name}: use the budget smoke, quick or full")
-    plan = Plan(entry(learner).config, Protocol(), name, learner, preset, budget, seed)
-    order = tuple(suite.names) if suite else spec.order
-    plan = replace(plan, order=order, transitions=spec.transitions, data=next(iter(spec.data), None))
+    plan = Plan(
+        default_config(learner, backbone),
+        Protocol(),
+        suite=name,
+        learner=learner,
+        backbone=backbone,
+        preset=preset,
+        budget=budget,
+        seed=seed,
+        order=tuple(suite.names) if suite else spec.order,
+        transitions=spec.transitions,
+        data=next(iter(spec.data), None),
+    )
     named = {"protocol.name": protocol, **spec.protocols.get(protocol, {})} if protocol else {}
     fixed = suite.fixed if suite else {}
     for settings in (spec.presets.get(preset, {}), {**GENERAL, **spec.budgets}[budget], named, fixed):
@@ -63,15 +81,20 @@ def apply(plan: Plan, settings: Settings) -> Plan:
     if not isinstance(settings, Mapping):
         raise Mistake(f'settings must be a dict of names and values, as in {{"fit.steps": 500}}, got {shown(settings)}')
     for name, value in settings.items():
-        learner, _, path = str(name).rpartition(":")
+        only, _, path = str(name).rpartition(":")
         whole = _path(plan, path)
-        others = [replace(plan, config=other.config) for other in LEARNERS.values()]
+        others = [replace(plan, config=default_config(learner, net)) for learner in LEARNERS for net in NETS]
         if path in CHOICES or not any(_has(other, whole) for other in others):
             known = {known for other in others for known in _names(other)}.difference(CHOICES)
             raise Mistake(f"no learner has a setting {name!r}{did_you_mean(path, known)}")
-        if learner in ("", plan.learner):
+        if only in ("", plan.learner):
             plan = _replaced(plan, whole, value)
     return plan
+
+
+def default_config(learner: str, backbone: str) -> LearnerConfig:
+    """A learner's settings before those of a suite."""
+    return LEARNERS[learner].config(NETS[backbone]())
 
 
 def _names(thing: Any, prefix: str = "") -> Iterator[str]:
@@ -103,7 +126,7 @@ def _replaced(thing: Any, path: list[str], value: Any) -> Any:
 
 
 def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
-    """A learner that has learned nothing yet; its suite has the data that the plan says."""
+    """A learner that has learned nothing yet, for a suite with the data that the plan says."""
     check_suite(suite)
     suite = suite.with_data(plan.transitions, plan.data)
     suite.check(plan.protocol)
@@ -111,7 +134,17 @@ def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
         suite.task(task)  # raises where there is none
     device = check_device(device)
     check_memory(plan.config, suite.interface, device)
-    return entry(plan.learner).learner(suite, plan, device)
+    made = LEARNERS[plan.learner].learner(planned(plan.config, len(plan.order)), plan.seed, device)
+    made.plan = plan
+    return made
+
+
+def planned(config: LearnerConfig, tasks: int) -> LearnerConfig:
+    """The settings, with the number of tasks that one copy is meant for where that is a setting and not set."""
+    subnets = getattr(config, "subnets", None)
+    if not isinstance(subnets, SubnetConfig) or subnets.tasks is not None:
+        return config
+    return replace(config, subnets=replace(subnets, tasks=tasks))  # type: ignore[call-arg]
 
 
 def suite_for(plan: Plan, report: Report | None = silent) -> Suite:
@@ -127,13 +160,14 @@ def learner(
     budget: str = "quick",
     settings: Settings = NO_SETTINGS,
     device: str = "auto",
+    backbone: str = "dt",
 ) -> Learner:
     """A learner by name, with what the suite sets for it, and these settings, as in {"fit.steps": 500}.
 
     The data is as much as the budget says, unless the suite was made with another amount or brings its own.
     """
     check_suite(suite)
-    plan = apply(configure(suite.name, name, preset, budget, seed, suite), settings)
+    plan = apply(configure(suite.name, name, preset, budget, seed, suite, backbone=backbone), settings)
     for setting in settings:
         if ":" not in setting and not _has(plan, _path(plan, setting)):
             raise Mistake(f"the learner {name} has no setting {setting!r}{did_you_mean(setting, _names(plan))}")
@@ -145,7 +179,8 @@ def read_plan(record: dict[str, Any]) -> Plan:
     missing = {"suite", "learner", "preset", "budget", "seed"} - set(record)
     if missing:
         raise Mistake(f"the run's config.json lacks {', '.join(sorted(missing))}")
-    return _read(Plan(entry(record["learner"]).config, Protocol()), completed(record))
+    record = completed(record)
+    return _read(Plan(default_config(record["learner"], record["backbone"]), Protocol()), record)
 
 
 def _read(thing: Any, record: Any) -> Any:

@@ -20,11 +20,11 @@ from holdfast.errors import Busy, Mistake
 from holdfast.evaluation.certificates import Certificate, checked
 from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
-from holdfast.learners.plan import Plan, completed
 from holdfast.registry import check_plugins
 from holdfast.runs.config import checked_config
 from holdfast.runs.events import parsed, without_undone
 from holdfast.runs.index import MEMORY, ONLY_PHASE, File, Index, Stage, fit_state
+from holdfast.runs.plan import Plan, completed
 from holdfast.runs.routes import check_routes
 from holdfast.runs.settings import first_difference
 from holdfast.runs.surroundings import surroundings
@@ -93,7 +93,7 @@ class RunFolder:
             if not self.directory.exists(CONFIG):
                 if {*self.directory.names()} - {f"{CONFIG}.part"}:  # which a kill may leave
                     raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
-                made_with = surroundings(config["suite"], config["learner"])
+                made_with = surroundings(config["suite"], config["learner"], config["backbone"])
                 kept = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads}
                 self.directory.write_json(CONFIG, {**kept, "processes": ranks().size, **made_with})
         finally:

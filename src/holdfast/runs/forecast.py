@@ -11,10 +11,10 @@ import torch
 
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.errors import MissingData
-from holdfast.learners.learner import check_device
-from holdfast.learners.plan import Plan
 from holdfast.runs.configure import learner_for, suite_for
+from holdfast.runs.devices import check_device
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.plan import Plan
 from holdfast.runs.run import threads
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.state import State, state_of
@@ -89,7 +89,7 @@ def step_seconds(plan: Plan, found: Suite, device: str) -> float:
     task, clock = found.tasks[0], Clock()
     data = dataset_of(task) or invented(task.interface)
     with threads(plan.threads or torch.get_num_threads()), suppress(Enough):
-        learner_for(short, found, device).learn(replace(task, load=lambda: data), clock)
+        learner_for(short, found, device).learn(replace(task, load=lambda: data), recorder=clock)
     return median(np.diff(clock.times))
 
 

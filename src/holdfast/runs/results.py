@@ -14,10 +14,11 @@ from holdfast.evaluation.matrix import Matrix, reference
 from holdfast.evaluation.offline import offline_score
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.learners.learner import Learner
+from holdfast.nets.policy import Policy
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.progress import Screen
-from holdfast.runs.restore import fingerprints, restore
+from holdfast.runs.restore import asked, fingerprints, restore
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import Suite
 from holdfast.tasks.task import Task
@@ -34,6 +35,7 @@ class Record:
     ) -> None:
         self.folder, self.suite, self.learner, self.screen = folder, suite, learner, screen
         self.options, self.cache = options, cache
+        self.tasks = asked(suite, learner.plan.targets)
         self.certificates = folder.read_certificates()
         self.matrix = folder.read_matrix() or empty_matrix(suite, learner)
         self.protocol = learner.plan.protocol
@@ -44,7 +46,7 @@ class Record:
         """The learner as it was after a stage; one that retains may know later tasks as well."""
         known = len(self.learner.learned) - 1
         if stage >= 0 and known != stage and not (self.learner.retains and known > stage):
-            restore(self.learner, self.folder, stage)
+            restore(self.learner, self.folder, self.tasks, stage)
 
     def commit(self, stage: int) -> None:
         """Keeps what was just learned, with certificates, unless it changed a task that must stay as it was."""
@@ -76,7 +78,7 @@ class Record:
 
     def evaluate(self, stage: int) -> None:
         """Evaluates every task learned so far, or carries a result over where nothing changed since."""
-        wanted = self.suite.tasks if self.options.full_matrix else self.suite.tasks[: stage + 1]
+        wanted = self.tasks if self.options.full_matrix else self.tasks[: stage + 1]
         missing = [task for task in wanted if self.options.re_evaluate or not self._has_result(stage, task)]
         name, done = f"task {stage + 1} of {len(self.suite.tasks)}: evaluate", len(wanted) - len(missing)
         if missing:
@@ -126,7 +128,7 @@ class Record:
     def _played(self, stage: int, tasks: Sequence[Task]) -> Iterator[tuple[str, Evaluation]]:
         """These tasks at once."""
         self.bring_learner_to(stage)
-        players = [(self.learner.policy(task.name, known=stage + 1), task) for task in tasks]
+        players = [(self._policy(task, stage), task) for task in tasks]
         return evaluate_once(players, self.protocol, NoCache() if self.options.re_evaluate else self.cache)
 
     def _score(self, stage: int, task: Task) -> dict[str, float]:
@@ -134,7 +136,12 @@ class Record:
         self.bring_learner_to(stage)
         dataset = task.held_out_dataset
         assert dataset is not None
-        return offline_score(self.learner.policy(task.name, known=stage + 1), dataset)
+        return offline_score(self._policy(task, stage), dataset)
+
+    def _policy(self, task: Task, stage: int) -> Policy:
+        """The policy for a task after a stage; for a task that is learned later, the last learned one stands in."""
+        learned = self.suite.names[: stage + 1]
+        return self.learner.policy(task.name) if task.name in learned else self.learner.policy(learned[-1], task)
 
     def close(self) -> None:
         """Leaves learner and results as the last task left them."""

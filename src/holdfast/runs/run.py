@@ -9,16 +9,17 @@ import torch
 from holdfast.data.validation import shown
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
-from holdfast.learners.learner import Learner
+from holdfast.learners.learner import Datasets, Learner
 from holdfast.registry import check_plugins
 from holdfast.runs.configure import learner_for, read_plan, suite_for
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.progress import Board, FolderRecorder, Screen
-from holdfast.runs.restore import restore
+from holdfast.runs.restore import asked, restore
 from holdfast.runs.results import Record, empty_matrix
 from holdfast.runs.signals import Interruption
 from holdfast.tasks.suite import Suite, check_suite
+from holdfast.tasks.task import Task
 from holdfast.training.cache import DiskCache, NoCache
 from holdfast.training.ranks import ranks
 
@@ -29,7 +30,7 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
     """Learns the suite's tasks in order and returns the results; interrupted, the same call goes on."""
     suite = agreed(suite, learner)
     if not learner.learned:
-        learner.check_capacity()  # before there is a folder
+        learner.check_capacity(suite.interface)  # before there is a folder
     return (lead if ranks().is_first else follow)(suite, learner, Path(path), options)
 
 
@@ -46,17 +47,17 @@ def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix
         screen = stack.enter_context(Screen(options.quiet))
         board = stack.enter_context(Board(folder)) if options.tensorboard else None
         record = Record(folder, suite, learner, screen, options, cache)
-        for stage, task in enumerate(suite.tasks):
+        for stage, task in enumerate(record.tasks):
             if stage == folder.learned:
                 record.bring_learner_to(stage - 1)
-                for known in suite.tasks[: stage + 1]:
+                for known in record.tasks[: stage + 1]:
                     folder.check_data(known.name, known.dataset)
                 folder.begin_task(task.name)
                 with Interruption() as interruption:
                     recorder = FolderRecorder(
                         folder, screen, stage, task.name, options.save_every, board, cache, interruption
                     )
-                    learner.learn(task, recorder)
+                    learner.learn(task, datasets_of(record.tasks), recorder)
                     record.commit(stage)
                 interruption.stop_if_asked(f"after task {task.name} was learned")
             record.certify(stage)
@@ -73,13 +74,20 @@ def follow(suite: Suite, learner: Learner, path: Path, options: Options) -> Matr
     ranks().wait()
     folder = RunFolder(path)
     check_fresh(learner, suite.names[: folder.learned])
+    tasks = asked(suite, learner.plan.targets)
     with threads(folder.record["threads"]):
-        if 0 < folder.learned < len(suite.tasks) and not learner.learned:
-            restore(learner, folder, folder.learned - 1)
-        for task in suite.tasks[folder.learned :]:
-            learner.learn(task)
+        if 0 < folder.learned < len(tasks) and not learner.learned:
+            restore(learner, folder, tasks, folder.learned - 1)
+        for task in tasks[folder.learned :]:
+            learner.learn(task, datasets_of(tasks))
     ranks().wait()
     return RunFolder(path).read_matrix() or empty_matrix(suite, learner)
+
+
+def datasets_of(tasks: Sequence[Task]) -> Datasets:
+    """The data of these tasks, by name."""
+    known = {task.name: task for task in tasks}
+    return lambda name: known[name].dataset
 
 
 def agreed(suite: Suite, learner: Learner) -> Suite:
@@ -87,6 +95,8 @@ def agreed(suite: Suite, learner: Learner) -> Suite:
     check_suite(suite)
     if not isinstance(learner, Learner):
         raise Mistake(f"a learner is needed, got {shown(learner)}: holdfast.learner(name, suite) makes one")
+    if learner.plan is None:
+        raise Mistake("a run needs a learner that was made by name: holdfast.learner(name, suite) makes one")
     if not learner.plan.order:
         raise Mistake("the order names no task: name some, or leave it out")
     if (suite.name, suite.names) != (learner.plan.suite, list(learner.plan.order)):
@@ -123,5 +133,5 @@ def reopen(path: str | Path, device: str = "auto", suite: Suite | None = None) -
     suite = suite or suite_for(plan)
     learner = learner_for(plan, suite, device)
     if folder.learned:
-        restore(learner, folder, folder.learned - 1)
+        restore(learner, folder, asked(suite, plan.targets), folder.learned - 1)
     return suite, learner

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from holdfast.learners.plan import Plan
 from holdfast.runs.configure import learner_for, read_plan, suite_for
 from holdfast.runs.options import Options
+from holdfast.runs.plan import Plan
 from holdfast.runs.progress import Screen
 from holdfast.runs.run import run
 from holdfast.training.ranks import process_group

@@ -14,8 +14,8 @@ from holdfast.training.ranks import ranks
 from holdfast.versions import versions
 
 
-def surroundings(suite: str, learner: str) -> dict[str, Any]:
-    """Versions, plugins and hardware, for whoever wants to repeat a run of this suite and this learner."""
+def surroundings(suite: str, learner: str, backbone: str) -> dict[str, Any]:
+    """Versions, plugins and hardware, for whoever wants to repeat a run of these."""
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     hardware = {"processor": platform.machine(), "cores": os.cpu_count(), "accelerator": accelerator}
     program = Path(sys.argv[0])
@@ -23,8 +23,8 @@ def surroundings(suite: str, learner: str) -> dict[str, Any]:
     together = ["torchrun", "--nproc-per-node", str(ranks().size), "-m"] if ranks().size > 1 else []
     command = shlex.join([*together, "holdfast", *sys.argv[1:]]) if ours else None
     return {
-        "versions": {**versions(), **packages_of(suite, learner)},
-        "plugins": [plugin.record() for plugin in plugins_of(suite, learner)],
+        "versions": {**versions(), **packages_of(suite, learner, backbone)},
+        "plugins": [plugin.record() for plugin in plugins_of(suite, learner, backbone)],
         "hardware": hardware,
         "command": command,
     }

@@ -8,7 +8,7 @@ import torch
 
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
-from holdfast.learners.learner import check_device
+from holdfast.runs.devices import check_device
 from holdfast.study.attempt import Engine
 from holdfast.study.jobs import Job
 from holdfast.study.local import LocalEngine, places_here

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.learners.registry import LEARNERS
+from holdfast.registry import LEARNERS
 from holdfast.tasks.suite import Settings
 
 PUBLISHED = {"routing.threshold": "tau", "routing.alpha": "alpha"}  # always said, in the publication's words

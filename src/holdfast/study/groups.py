@@ -9,8 +9,8 @@ from typing import Any
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
-from holdfast.learners.plan import completed
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.plan import completed
 from holdfast.runs.settings import flattened
 from holdfast.study.expert_record import EXPERT
 from holdfast.study.group_labels import label, rank

@@ -10,10 +10,10 @@ from typing import Any
 
 from holdfast.data.validation import did_you_mean
 from holdfast.errors import Mistake
-from holdfast.learners.plan import Plan
 from holdfast.registry import PLUGINS, plugins_of
 from holdfast.runs.configure import configure, read_plan, suite_for
 from holdfast.runs.options import Options
+from holdfast.runs.plan import Plan
 from holdfast.runs.results import single_results
 from holdfast.runs.settings import flattened
 from holdfast.runs.spec import RunSpec
@@ -92,7 +92,8 @@ def _job(grid: Grid, settings: GridSettings, own: Sequence[str], cache: bool) ->
 def address(spec: RunSpec) -> str:
     """A short hash of everything that decides a run's result, except its data, which the run folder checks."""
     decides = [asdict(spec.plan), spec.device, spec.options.full_matrix, str(spec.options.reference)]
-    plugins = [plugin.sha256 for plugin in plugins_of(spec.plan.suite, spec.plan.learner)]
+    plan = spec.plan
+    plugins = [plugin.sha256 for plugin in plugins_of(plan.suite, plan.learner, plan.backbone)]
     return hashlib.sha256(json.dumps([VERSION, *decides, *plugins]).encode()).hexdigest()[:8]
 
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
-from holdfast.nets.transformer import DecisionTransformer
+from holdfast.nets.backbone import Backbone
 from holdfast.subnets.copies import Copy, Outside, Subnetwork
 from holdfast.subnets.layout import Layout
-from holdfast.subnets.masked import Masked
+from holdfast.subnets.masked import LearnedMask, Masked, Unmasked
 from holdfast.subnets.quantise import quantise
 from holdfast.subnets.selection import entries
 
@@ -100,36 +100,35 @@ def draw_scores(layout: Layout, generator: torch.Generator) -> Tensor:
     return torch.cat(scores)
 
 
-def begin(
-    config: SubnetConfig,
-    net: DecisionTransformer,
-    layout: Layout,
-    copy: Copy,
-    *,
-    generator: torch.Generator,
-    earlier: Sequence[Subnetwork] = (),
-    source: Subnetwork | None = None,
-) -> Masked:
-    """The network that a new task trains in a copy which holds the subnetworks `earlier`, starting from `source`."""
-    counts = selected_counts(config, layout, free_entries(layout, copy), len(earlier))
+@dataclass(frozen=True)
+class Start:
+    """What a new task starts from."""
+
+    copy: Copy
+    earlier: Sequence[Subnetwork]  # in the copy, in the order they were learned
+    source: Subnetwork | None  # whose mask and private parameters the new ones start from
+    generator: torch.Generator  # of the scores
+
+
+def begin(config: SubnetConfig, net: Backbone, layout: Layout, start: Start) -> Masked:
+    """The network that a new task trains."""
+    copy, source = start.copy, start.source
+    counts = selected_counts(config, layout, free_entries(layout, copy), len(start.earlier))
     feasible = torch.ones_like(copy.occupied) if config.reuse else ~copy.occupied
     if source is not None and config.warm_start > 0:
-        noise = torch.empty(layout.total).normal_(0, config.noise, generator=generator)
+        noise = torch.empty(layout.total).normal_(0, config.noise, generator=start.generator)
         scores = config.warm_start * source.mask + noise
     else:
-        scores = draw_scores(layout, generator)
-    start = source or (earlier[-1] if earlier else None)  # whose private parameters the new ones start from
-    return Masked(
-        net,
-        layout,
-        weights=copy.weights,
-        occupied=copy.occupied,
-        feasible=feasible,
-        counts=counts,
-        scores=scores,
-        outside=(start.private if start else {}) or copy.outside or layout.outside(dict(net.named_parameters())),
-        train_outside=not (config.outside == "frozen" and earlier),
-    )
+        scores = draw_scores(layout, start.generator)
+    trained = not (config.outside == "frozen" and start.earlier)
+    before = source or (start.earlier[-1] if start.earlier else None)
+    outside = Unmasked(unmasked_start(net, layout, copy, before), trained)
+    return Masked(net, layout, copy, LearnedMask(feasible, counts, scores), outside)
+
+
+def unmasked_start(net: Backbone, layout: Layout, copy: Copy, before: Subnetwork | None) -> dict[str, Tensor]:
+    """Where the parameters that no mask covers start: at those of the task before, at the copy's own, or as drawn."""
+    return (before.private if before else {}) or copy.outside or layout.outside(dict(net.named_parameters()))
 
 
 def claim(config: SubnetConfig, masked: Masked, index: int, normaliser: Normaliser) -> tuple[Copy, Subnetwork]:
@@ -139,7 +138,6 @@ def claim(config: SubnetConfig, masked: Masked, index: int, normaliser: Normalis
     new = mask & ~occupied
     if config.quantise_bits:
         values = quantise(values, new, layout, config.quantise_bits)
-    trained = dict(zip(masked.outside_names, (tensor.detach().cpu().clone() for tensor in masked.outside), strict=True))
-    private, outside = (trained, {}) if config.outside == "private" else ({}, trained)
+    private, outside = (masked.unmasked(), {}) if config.outside == "private" else ({}, masked.unmasked())
     subnetwork = Subnetwork(index, mask, int(new.sum()), private, normaliser)
     return Copy(values, occupied | mask, outside), subnetwork

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from math import prod
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from holdfast.errors import Mistake
-
-MASKABLE = (nn.Linear, nn.Conv2d, nn.Embedding)
+from holdfast.nets.backbone import Backbone
 
 
 @dataclass(frozen=True)
@@ -20,18 +19,9 @@ class Layout:
     shapes: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, net: nn.Module, exclude: Sequence[str] = ()) -> "Layout":
-        """Weights and biases of linear, convolution and embedding layers, but for modules under an excluded name."""
-        paths = [path for path, _ in net.named_modules()]
-        for name in exclude:
-            if name not in paths:
-                raise Mistake(f"subnets.exclude names {name!r}, which is no module of the network")
-        inside = {
-            f"{path}.{name}": tuple(parameter.shape)
-            for path, module in net.named_modules()
-            if isinstance(module, MASKABLE) and not _under(path, exclude)
-            for name, parameter in module.named_parameters(recurse=False)
-        }
+    def of(cls, net: Backbone, exclude: Sequence[str] = ()) -> "Layout":
+        """The parameters that the network lets masks cover, outside the excluded modules."""
+        inside = {name: tuple(parameter.shape) for name, parameter in net.maskable(tuple(exclude)).items()}
         if not inside:
             raise Mistake("subnets.exclude leaves nothing to mask")
         return cls(tuple(inside), tuple(inside.values()))
@@ -62,7 +52,3 @@ class Layout:
     def outside(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Those tensors that no mask covers."""
         return {name: tensor.detach().clone() for name, tensor in tensors.items() if name not in self.names}
-
-
-def _under(path: str, names: Sequence[str]) -> bool:
-    return any(path == name or path.startswith(f"{name}.") for name in names)

@@ -1,6 +1,7 @@
 """A network seen through the mask of the task that is being learned: only scores and free weights can move."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -9,7 +10,8 @@ from torch.func import functional_call
 
 from holdfast.data.windows import Batch
 from holdfast.gpu.capture import own_kernels, precision_of_products
-from holdfast.nets.transformer import DecisionTransformer
+from holdfast.nets.backbone import Backbone
+from holdfast.subnets.copies import Copy
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.selection import Selector
 
@@ -47,44 +49,71 @@ class OneLaunch(torch.autograd.Function):
         return *moved(gradient, *ctx.saved_tensors), None, None, None, None
 
 
+@dataclass(frozen=True)
+class LearnedMask:
+    """A mask that is learned: the largest scores of each tensor among the feasible entries."""
+
+    feasible: Tensor  # (P,) bool, the entries that may be selected
+    counts: Sequence[int]  # how many entries of each tensor are selected
+    scores: Tensor  # (P,) where they start
+
+
+@dataclass(frozen=True)
+class FixedMask:
+    """A mask that stays as it is while weights are trained."""
+
+    mask: Tensor  # (P,) bool
+
+
+@dataclass(frozen=True)
+class Unmasked:
+    """The parameters that no mask covers, and whether they are trained."""
+
+    parameters: dict[str, Tensor]
+    trained: bool
+
+
 class Masked(nn.Module):
-    """What `fit` trains for a sparse learner.
+    """What `fit` trains for a learner with subnetworks: a network seen through a mask.
 
     `frozen` holds what earlier tasks own. It is a buffer, so no gradient, momentum or weight decay can reach it.
     """
 
     frozen: Tensor  # (P,)
     occupied: Tensor  # (P,) bool
-    feasible: Tensor  # (P,) bool, the entries this task may select
+    selectable: Tensor  # (P,) bool: the entries that may be selected, or the mask itself where it is fixed
 
     def __init__(
-        self,
-        net: DecisionTransformer,
-        layout: Layout,
-        *,
-        weights: Tensor,
-        occupied: Tensor,
-        feasible: Tensor,
-        counts: list[int],
-        scores: Tensor,
-        outside: dict[str, Tensor],
-        train_outside: bool,
+        self, net: Backbone, layout: Layout, copy: Copy, selection: LearnedMask | FixedMask, outside: Unmasked
     ) -> None:
         super().__init__()
-        self.net, self.layout, self.selector = net.requires_grad_(False), layout, Selector(layout.sizes, counts)
-        self.register_buffer("frozen", weights, persistent=False)
-        self.register_buffer("occupied", occupied, persistent=False)
-        self.register_buffer("feasible", feasible, persistent=False)
-        self.free, self.scores = nn.Parameter(weights.clone()), nn.Parameter(scores)
-        self.outside_names = sorted(outside)  # sums over parameters, as in clipping, depend on their order
+        self.net, self.layout = net.requires_grad_(False), layout
+        self.register_buffer("frozen", copy.weights, persistent=False)
+        self.register_buffer("occupied", copy.occupied, persistent=False)
+        self.free = nn.Parameter(copy.weights.clone())
+        self.selector: Selector | None = None
+        if isinstance(selection, LearnedMask):
+            self.selector = Selector(layout.sizes, selection.counts)
+            self.scores = nn.Parameter(selection.scores)
+            self.register_buffer("selectable", selection.feasible, persistent=False)
+        else:
+            self.register_buffer("selectable", selection.mask, persistent=False)
+        self.outside_names = sorted(outside.parameters)  # sums over parameters, as in clipping, depend on their order
         self.outside = nn.ParameterList(
-            nn.Parameter(outside[name].clone(), requires_grad=train_outside) for name in self.outside_names
+            nn.Parameter(outside.parameters[name].clone(), requires_grad=outside.trained) for name in self.outside_names
         )
 
     @torch.no_grad()
     def mask(self) -> Tensor:
-        """The k largest scores by magnitude among the feasible entries of each tensor, (P,) bool."""
-        return self.selector.select(self.scores.detach(), self.feasible)
+        """The entries that the task sees, (P,) bool."""
+        if self.selector is None:
+            return self.selectable
+        return self.selector.select(self.scores.detach(), self.selectable)
+
+    def unmasked(self) -> dict[str, Tensor]:
+        """The parameters that no mask covers, as they are now, on the CPU."""
+        tensors = (tensor.detach().cpu().clone() for tensor in self.outside)
+        return dict(zip(self.outside_names, tensors, strict=True))
 
     def values(self) -> Tensor:
         """All weights of the copy as this task sees them: the frozen ones where a task owns them, (P,)."""
@@ -93,15 +122,18 @@ class Masked(nn.Module):
     def seen(self) -> Tensor:
         """The weights that the task's network runs on, in the precision of its products, (P,)."""
         mask, dtype = self.mask(), precision_of_products(self.free.device)
+        if self.selector is None:
+            return (self.values() * mask).to(dtype)
         if own_kernels(self.free):
             return OneLaunch.apply(self.free, self.scores, self.frozen, self.occupied, mask, dtype)
         return (self.values() * StraightThrough.apply(self.scores, mask)).to(dtype)
 
     def describe(self) -> dict[str, Any]:
-        """The settings of the network and of its masks as plain data, a part of cache keys."""
-        return {"net": self.net.describe(), "layout": asdict(self.layout), "counts": self.selector.counts}
+        """The settings of the network and of its mask as plain data, a part of cache keys."""
+        counts = list(self.selector.counts) if self.selector else None
+        return {"net": self.net.describe(), "layout": asdict(self.layout), "counts": counts}
 
-    def loss(self, batch: Batch) -> Tensor:
-        """What training makes small."""
+    def forward(self, batch: Batch) -> Tensor:
+        """The training loss of the task's network."""
         tensors = self.layout.split(self.seen()) | dict(zip(self.outside_names, self.outside, strict=True))
-        return self.net.head.loss(functional_call(self.net, tensors, (batch,)), batch)
+        return functional_call(self.net, tensors, (batch,))

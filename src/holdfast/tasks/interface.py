@@ -1,7 +1,8 @@
 """What a task looks like to a network: its observations, its actions, its horizon."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -90,6 +91,7 @@ class Continuous:
 
 
 Actions = Discrete | Continuous
+KINDS = {"discrete": Discrete, "continuous": Continuous}
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,21 @@ class Interface:
         """Whether one network fits both tasks."""
         same_kind = type(self.actions) is type(other.actions) and self.actions.shared == other.actions.shared
         return same_kind and self.observation == other.observation
+
+    def fits(self, other: "Interface") -> bool:
+        """Whether a network that was made for this interface serves a task with the other one."""
+        return self.compatible(other) and other.horizon <= self.horizon
+
+    def record(self) -> dict[str, Any]:
+        """The interface as plain data."""
+        return {**asdict(self), "actions": {"kind": type(self.actions).__name__.lower(), **asdict(self.actions)}}
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> "Interface":
+        """The interface that was recorded so."""
+        sizes = dict(record["actions"])
+        kind: Any = KINDS[sizes.pop("kind")]
+        return cls(**{**record, "observation": tuple(record["observation"]), "actions": kind(**sizes)})
 
     def normaliser(self, dataset: Dataset) -> "Normaliser":
         """The scaling of this task's observations."""

@@ -32,7 +32,7 @@ def fit(
     phase: str,
     addition: Addition | None = None,
 ) -> None:
-    """Trains a model that has a `loss` in place, or reads the result from the cache: the same bits.
+    """Trains a model, whose output is its loss, in place, or reads the result from the cache: the same bits.
 
     A learner may fit several times for one task, each time under another phase name. Interrupted in any phase and
     resumed, finished phases are restored, the unfinished one goes on, and all end at the same bits.

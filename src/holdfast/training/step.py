@@ -55,7 +55,7 @@ def result(model: nn.Module, addition: Addition | None) -> dict[str, Tensor]:
 
 
 class Trainer:
-    """A model that has a `loss`, its optimiser, and what a method adds: everything that a step changes."""
+    """A model whose output is its loss, its optimiser, and what a method adds: everything that a step changes."""
 
     def __init__(self, model: nn.Module, config: FitConfig, addition: Addition | None) -> None:
         self.model, self.config, self.addition = model, config, addition
@@ -69,7 +69,7 @@ class Trainer:
     def step(self, batch: Batch, rate: float | Tensor) -> Tensor:
         """Takes one step and returns the loss before it."""
         with self.autocast():
-            loss = self.model.loss(batch)  # type: ignore[operator]
+            loss = self.model(batch)
         self.optimiser.set_rate(rate)
         # Not accumulated: nothing to set to zero, and nothing bound to the stream of a warm-up.
         gradients: Sequence[Tensor] = torch.autograd.grad(loss, list(self.parameters.values()))

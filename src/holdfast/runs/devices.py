@@ -1,4 +1,4 @@
-"""The memory that training takes at least, estimated before anything is allocated."""
+"""The device that a run is trained on, and whether its memory is enough."""
 
 import os
 from math import prod
@@ -6,13 +6,24 @@ from math import prod
 import torch
 
 from holdfast.errors import Mistake
-from holdfast.learners.plan import LearnerConfig
-from holdfast.nets.transformer import parameter_count
+from holdfast.learners.learner import LearnerConfig
+from holdfast.nets.backbone import parameter_count
 from holdfast.tasks.interface import Interface
 
 PER_PARAMETER = 16  # bytes: its value, its gradient and the optimiser's two moments, four each
 PER_ACTIVATION = 2  # bytes, in the smallest precision
-ACTIVATIONS = 12  # kept for the backward pass, per block and entry of a token: both norms, attention, the wide layer
+
+
+def check_device(device: str) -> str:
+    """The device to run on: `auto` takes an accelerator where there is one."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, number = str(device).partition(":")
+    if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
+        raise Mistake(f"there is no device {device!r}; there are auto, cpu, cuda")
+    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
+        raise Mistake(f"there is no {device} on this machine: use --device cpu")
+    return device
 
 
 def check_memory(config: LearnerConfig, interface: Interface, device: str) -> None:
@@ -20,7 +31,7 @@ def check_memory(config: LearnerConfig, interface: Interface, device: str) -> No
     parameters = parameter_count(config.net, interface)
     steps = config.fit.batch * min(config.net.context, interface.horizon)
     observed = steps * prod(interface.observation)
-    activations = 3 * steps * config.net.width * config.net.layers * ACTIVATIONS  # three tokens a step
+    activations = steps * config.net.activations
     needed = PER_PARAMETER * parameters + PER_ACTIVATION * activations + observed
     there = memory_of(device)
     if needed > there:

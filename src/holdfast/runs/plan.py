@@ -9,27 +9,16 @@ from tyro.conf import arg
 
 from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
-from holdfast.nets.transformer import NetConfig
+from holdfast.learners.learner import LearnerConfig
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import Transitions
-from holdfast.training.config import FitConfig
 
 LATER = {  # settings that older records lack
     "config": {"fit": {"whole": True}, "subnets": {"tasks": None}},
     "target": [],
+    "backbone": "dt",
 }
 MOST_THREADS = 1_024  # more than the largest machines have cores; with many more, OpenMP ends the process
-
-
-@dataclass(frozen=True)
-class LearnerConfig:
-    """What all learners have in common."""
-
-    net: NetConfig
-    fit: FitConfig
-
-    def __post_init__(self) -> None:
-        validate(self)
 
 
 @dataclass(frozen=True)
@@ -42,6 +31,8 @@ class Plan:
     """Name of the suite (`holdfast suites` lists them)."""
     learner: str = "affinity-l"
     """Name of the learner (`holdfast learners` lists them)."""
+    backbone: str = "dt"
+    """Name of the backbone, the network that is trained and acts (`holdfast nets` lists them)."""
     preset: str = "paper"
     """Settings of the method: `paper` is faithful to the publication, its leaks closed; toy networks are smaller."""
     budget: str = "quick"

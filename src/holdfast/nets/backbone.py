@@ -1,0 +1,122 @@
+"""The backbone contract: what a network must offer to be trained, masked, compared and played."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from holdfast.data.windows import Batch
+from holdfast.errors import Mistake
+from holdfast.tasks.interface import Interface
+
+MASKABLE = (nn.Linear, nn.Conv2d, nn.Embedding)
+State = dict[str, Tensor]  # what a network remembers of the episodes it acts in; shapes never change
+
+
+@dataclass(frozen=True)
+class NetConfig(ABC):
+    """The settings of a backbone, which also build it; each backbone has a frozen dataclass of its own."""
+
+    unmasked: ClassVar[tuple[str, ...]] = ()  # modules that masks leave out unless others are named
+
+    @property
+    @abstractmethod
+    def context(self) -> int:
+        """Steps per training window (K)."""
+
+    @property
+    @abstractmethod
+    def activations(self) -> int:
+        """About how many numbers training keeps for the backward pass, per step of a window."""
+
+    @abstractmethod
+    def build(self, interface: Interface) -> "Backbone":
+        """A freshly initialised network for tasks with this interface."""
+
+
+class Backbone(nn.Module, ABC):
+    """A network that can be trained on batches of windows and that acts.
+
+    Every method works with substituted parameters (`call`) and under `torch.func.vmap`. None of them branches on the
+    value of a tensor, so that steps can be captured as CUDA graphs and exported.
+    """
+
+    def __init__(self, config: NetConfig, interface: Interface) -> None:
+        super().__init__()
+        self.config, self.interface = config, interface
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> Tensor:
+        """The training loss: the mean over all steps of the batch that are data."""
+
+    @abstractmethod
+    def latents(self, observations: Tensor) -> Tensor:
+        """The network's own view of normalised observations, (N, *obs) -> (N, D)."""
+
+    @abstractmethod
+    def start(self, rows: int) -> State:
+        """The state at the beginning of `rows` episodes, on the device of the parameters."""
+
+    @abstractmethod
+    def act(
+        self, state: State, observations: Tensor, returns: Tensor, filled: int | None = None
+    ) -> tuple[Tensor, State]:
+        """The greedy action in every episode, and the state after it.
+
+        `observations` (N, *obs) are normalised, `returns` (N,) are scaled returns to go. `filled` is the number of
+        steps before this one, where the caller knows it: a network may then compute less. The result is the same.
+        """
+
+    def describe(self) -> dict[str, Any]:
+        """The network without its tensors as plain data, which JSON can hold: a part of cache keys and certificates."""
+        return {"config": asdict(self.config), "interface": self.interface.record()}
+
+    def maskable(self, exclude: tuple[str, ...] = ()) -> dict[str, nn.Parameter]:
+        """The parameters that masks may cover: linear, convolution and embedding layers outside these modules."""
+        modules = dict(self.named_modules())
+        for name in exclude:
+            if name not in modules:
+                raise Mistake(f"subnets.exclude names {name!r}, which is no module of the network")
+        return {
+            f"{path}.{name}": parameter
+            for path, module in modules.items()
+            if isinstance(module, MASKABLE) and not _under(path, exclude)
+            for name, parameter in module.named_parameters(recurse=False)
+        }
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return next(self.parameters()).device
+
+
+def _under(path: str, names: tuple[str, ...]) -> bool:
+    return any(path == name or path.startswith(f"{name}.") for name in names)
+
+
+class _Method(nn.Module):
+    """A method of a network as a module, since parameters can be substituted in modules only."""
+
+    def __init__(self, net: Backbone, method: str) -> None:
+        super().__init__()
+        self.net, self.method = net, method
+
+    def forward(self, *inputs: Any) -> Any:
+        return getattr(self.net, self.method)(*inputs)
+
+
+def call(net: Backbone, parameters: Mapping[str, Tensor], method: str, *inputs: Any) -> Any:
+    """Calls a method of a network with these parameters in the place of its own."""
+    substituted = {f"net.{name}": tensor for name, tensor in parameters.items()}
+    return functional_call(_Method(net, method), substituted, inputs)
+
+
+def parameter_count(config: NetConfig, interface: Interface) -> int:
+    """How many parameters the network has; nothing of it is allocated."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        net = config.build(interface)
+    return sum(parameter.numel() for parameter in net.parameters())
