@@ -11,17 +11,18 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.data.windows import Windows
+from holdfast.data.normaliser import Normaliser
+from holdfast.learners.dense import Lesson
+from holdfast.learners.learner import windows_of
 from holdfast.learners.naive import Naive
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.index import Index, fit_state
 from holdfast.runs.options import Options
 from holdfast.runs.run import run
 from holdfast.study.export import loss_curves
-from holdfast.tasks.task import Task
 from holdfast.training.cache import DiskCache
 from holdfast.training.fit import fit
-from holdfast.training.recorder import Recorder, Silent
+from holdfast.training.recorder import Silent
 from holdfast.training.step import Addition, trainable
 from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
 
@@ -35,10 +36,10 @@ SAVED_AT_EVERY_LOSS, SAVED_AT_THE_END_OF_A_PHASE = (
 class Pruned(Naive):
     """Trains, sets the smallest half of every matrix to zero, and trains again with those entries held there."""
 
-    def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
-        fit(self.net, windows, self.config.fit, seed, recorder, "train")
-        kept = prune(self.net)
-        fit(self.net, windows, self.config.fit, seed + 1, recorder, "retrain", HeldAtZero(kept))
+    def fit_task(self, lesson: Lesson) -> None:
+        fit(self.net, lesson.windows, self.config.fit, lesson.seed, lesson.recorder, "train")
+        held = HeldAtZero(prune(self.net))
+        fit(self.net, lesson.windows, self.config.fit, lesson.seed + 1, lesson.recorder, "retrain", held)
 
 
 class HeldAtZero(Addition):
@@ -205,9 +206,9 @@ def test_cached_phases_give_the_same_bits_though_the_network_is_pruned_between_t
 
 def test_one_phase_twice_in_a_task_is_refused(tmp_path: Path) -> None:
     class Twice(Naive):
-        def fit_task(self, task: Task, windows: Windows, seed: int, recorder: Recorder) -> None:
+        def fit_task(self, lesson: Lesson) -> None:
             for _ in range(2):
-                fit(self.net, windows, self.config.fit, seed, recorder, "train")
+                fit(self.net, lesson.windows, self.config.fit, lesson.seed, lesson.recorder, "train")
 
     learner = tiny_learner("naive")
     learner.__class__ = Twice
@@ -260,7 +261,8 @@ def test_buffers_that_training_changes_are_resumed_and_cached(tmp_path: Path, mo
     monkeypatch.setattr(Counting, "__module__", "holdfast.nets.own")
     found = tiny_suite(tasks=1)
     learner = tiny_learner("naive", found)
-    windows = learner.windows(found.tasks[0], found.tasks[0].dataset)  # type: ignore[attr-defined]
+    active = found.interface.actions.active
+    windows = windows_of(found.tasks[0].dataset, Normaliser.identity(), active, learner.config, "cpu")
     train = partial(fit, windows=windows, config=learner.config.fit, seed=0, phase="task")
     recorder = KeptState(saves=2)
     with pytest.raises(Killed):

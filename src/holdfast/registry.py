@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from pathlib import Path
@@ -96,7 +97,7 @@ class Registry(Mapping[str, Any]):
 
     def installed(self) -> dict[str, EntryPoint]:
         """The entry points of installed packages, by name."""
-        return {point.name: point for point in entry_points(group=f"holdfast.{self.table.lower()}")}
+        return _installed(f"holdfast.{self.table.lower()}", tuple(sys.path))
 
     def package(self, name: str) -> Distribution | None:
         """The installed package that brings the object of this name, if one does."""
@@ -117,6 +118,12 @@ class Registry(Mapping[str, Any]):
         """Adds what a plugin brings."""
         self.added.update(objects)
         self.owners.update(dict.fromkeys(objects, plugin))
+
+
+@cache
+def _installed(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """The entry points of a group, looked for once per search path: that reads the metadata of every package."""
+    return {point.name: point for point in entry_points(group=group)}
 
 
 SUITES = Registry(

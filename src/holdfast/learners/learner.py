@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -53,11 +54,6 @@ class Role:
     interface: Interface
     target: float
 
-    @classmethod
-    def of(cls, task: Task) -> "Role":
-        """The role in a task."""
-        return cls(task.interface, task.target)
-
     def record(self) -> dict[str, Any]:
         """The role as plain data."""
         return {"interface": self.interface.record(), "target": self.target}
@@ -97,6 +93,7 @@ class Learner(ABC):
 
     retains: bool  # whether a learned task stays equal to the bit, so that the newest snapshot serves every stage
     joint = False  # whether all tasks are learned in one call
+    targets: Mapping[str, float] = MappingProxyType({})  # returns to ask policies for, where not the tasks' own
     plan: Any = None  # the plan that the learner was made from, if it was made by name (runs/configure.py)
 
     def __init__(self, config: LearnerConfig, seed: int = 0, device: str = "cpu") -> None:
@@ -119,11 +116,11 @@ class Learner(ABC):
                 raise Mistake(f"{task.name} is already learned: what is learned stays as it is")
         if self.joint:
             self.train_jointly(tasks, recorder)
-            self.roles |= {task.name: Role.of(task) for task in tasks}
+            self.roles |= {task.name: self.role_in(task) for task in tasks}
             return
         for task in tasks:
             self.train(task, datasets, recorder)
-            self.roles[task.name] = Role.of(task)
+            self.roles[task.name] = self.role_in(task)
 
     def check_capacity(self, interface: Interface) -> None:  # noqa: B027  most learners have room for any task
         """Raises if it can be foreseen that there is no room for the planned number of tasks with this interface."""
@@ -148,12 +145,16 @@ class Learner(ABC):
     def restore(self, snapshot: Snapshot) -> None:
         """Back to where a snapshot was taken."""
 
+    def role_in(self, task: Task) -> Role:
+        """The role that a policy has in a task."""
+        return Role(task.interface, self.targets.get(task.name, task.target))
+
     def role(self, name: str, task: Task | None) -> Role:
         """Where the policy of a learned task acts: in that task, or in another that is given."""
         if name not in self.roles:
             known = f"it has learned {', '.join(self.roles)}" if self.roles else "nothing is learned yet"
             raise Mistake(f"there is no policy for {name}: {known}")
-        return Role.of(task) if task else self.roles[name]
+        return self.role_in(task) if task else self.roles[name]
 
     def acting(self, role: Role, shape: Interface, tensors: Tensors, normaliser: Normaliser) -> Policy:
         """A policy with these parameters, in a network of its own; `shape` is what the parameters were made for."""

@@ -80,10 +80,10 @@ def apply(plan: Plan, settings: Settings) -> Plan:
     """The plan with these settings; `ewc:strength` is for one learner, others for all learners that have them."""
     if not isinstance(settings, Mapping):
         raise Mistake(f'settings must be a dict of names and values, as in {{"fit.steps": 500}}, got {shown(settings)}')
+    others = [replace(plan, config=default_config(learner, net)) for learner in LEARNERS for net in NETS]
     for name, value in settings.items():
         only, _, path = str(name).rpartition(":")
         whole = _path(plan, path)
-        others = [replace(plan, config=default_config(learner, net)) for learner in LEARNERS for net in NETS]
         if path in CHOICES or not any(_has(other, whole) for other in others):
             known = {known for other in others for known in _names(other)}.difference(CHOICES)
             raise Mistake(f"no learner has a setting {name!r}{did_you_mean(path, known)}")
@@ -135,7 +135,7 @@ def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
     device = check_device(device)
     check_memory(plan.config, suite.interface, device)
     made = LEARNERS[plan.learner].learner(planned(plan.config, len(plan.order)), plan.seed, device)
-    made.plan = plan
+    made.plan, made.targets = plan, plan.targets
     return made
 
 

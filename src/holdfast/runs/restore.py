@@ -1,32 +1,20 @@
 """A learner as a run folder has it, with the certificates of its tasks checked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate, fingerprint, format_of
-from holdfast.learners.learner import Learner, Role, Snapshot
+from holdfast.learners.learner import Learner, Snapshot
 from holdfast.runs.folder import RunFolder
-from holdfast.tasks.suite import Suite
 from holdfast.tasks.task import Task
 
 UNFIT = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError)  # what tensors of others raise
 
 
-def asked(suite: Suite, targets: Mapping[str, float]) -> list[Task]:
-    """The tasks of a suite, with the returns that policies are asked for; the others share their data."""
-    return [
-        replace(task, target=targets[task.name], load=partial(getattr, task, "dataset"))
-        if task.name in targets
-        else task
-        for task in suite.tasks
-    ]
-
-
-def with_roles(snapshot: Snapshot, tasks: Sequence[Task]) -> Snapshot:
+def with_roles(snapshot: Snapshot, learner: Learner, tasks: Sequence[Task]) -> Snapshot:
     """The snapshot; one of version 0.1 says nothing of interfaces and targets, which are those of the tasks."""
-    roles = {task.name: Role.of(task).record() for task in tasks}
+    roles = {task.name: learner.role_in(task).record() for task in tasks}
     return replace(snapshot, notes={"roles": roles, **snapshot.notes})
 
 
@@ -35,7 +23,7 @@ def restore(learner: Learner, folder: RunFolder, tasks: Sequence[Task], stage: i
 
     Raises if a task is not, to the bit, what its certificate says.
     """
-    snapshot, certificates = with_roles(folder.snapshot(stage), tasks), folder.read_certificates()
+    snapshot, certificates = with_roles(folder.snapshot(stage), learner, tasks), folder.read_certificates()
     try:
         learner.restore(snapshot)
         found = fingerprints(learner, format_of(certificates))

@@ -18,7 +18,7 @@ from holdfast.nets.policy import Policy
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.progress import Screen
-from holdfast.runs.restore import asked, fingerprints, restore
+from holdfast.runs.restore import fingerprints, restore
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import Suite
 from holdfast.tasks.task import Task
@@ -35,7 +35,6 @@ class Record:
     ) -> None:
         self.folder, self.suite, self.learner, self.screen = folder, suite, learner, screen
         self.options, self.cache = options, cache
-        self.tasks = asked(suite, learner.plan.targets)
         self.certificates = folder.read_certificates()
         self.matrix = folder.read_matrix() or empty_matrix(suite, learner)
         self.protocol = learner.plan.protocol
@@ -46,7 +45,7 @@ class Record:
         """The learner as it was after a stage; one that retains may know later tasks as well."""
         known = len(self.learner.learned) - 1
         if stage >= 0 and known != stage and not (self.learner.retains and known > stage):
-            restore(self.learner, self.folder, self.tasks, stage)
+            restore(self.learner, self.folder, self.suite.tasks, stage)
 
     def commit(self, stage: int) -> None:
         """Keeps what was just learned, with certificates, unless it changed a task that must stay as it was."""
@@ -78,7 +77,7 @@ class Record:
 
     def evaluate(self, stage: int) -> None:
         """Evaluates every task learned so far, or carries a result over where nothing changed since."""
-        wanted = self.tasks if self.options.full_matrix else self.tasks[: stage + 1]
+        wanted = self.suite.tasks if self.options.full_matrix else self.suite.tasks[: stage + 1]
         missing = [task for task in wanted if self.options.re_evaluate or not self._has_result(stage, task)]
         name, done = f"task {stage + 1} of {len(self.suite.tasks)}: evaluate", len(wanted) - len(missing)
         if missing:

@@ -15,7 +15,7 @@ from holdfast.runs.configure import learner_for, read_plan, suite_for
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.progress import Board, FolderRecorder, Screen
-from holdfast.runs.restore import asked, restore
+from holdfast.runs.restore import restore
 from holdfast.runs.results import Record, empty_matrix
 from holdfast.runs.signals import Interruption
 from holdfast.tasks.suite import Suite, check_suite
@@ -47,17 +47,17 @@ def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix
         screen = stack.enter_context(Screen(options.quiet))
         board = stack.enter_context(Board(folder)) if options.tensorboard else None
         record = Record(folder, suite, learner, screen, options, cache)
-        for stage, task in enumerate(record.tasks):
+        for stage, task in enumerate(suite.tasks):
             if stage == folder.learned:
                 record.bring_learner_to(stage - 1)
-                for known in record.tasks[: stage + 1]:
+                for known in suite.tasks[: stage + 1]:
                     folder.check_data(known.name, known.dataset)
                 folder.begin_task(task.name)
                 with Interruption() as interruption:
                     recorder = FolderRecorder(
                         folder, screen, stage, task.name, options.save_every, board, cache, interruption
                     )
-                    learner.learn(task, datasets_of(record.tasks), recorder)
+                    learner.learn(task, datasets_of(suite.tasks), recorder)
                     record.commit(stage)
                 interruption.stop_if_asked(f"after task {task.name} was learned")
             record.certify(stage)
@@ -74,7 +74,7 @@ def follow(suite: Suite, learner: Learner, path: Path, options: Options) -> Matr
     ranks().wait()
     folder = RunFolder(path)
     check_fresh(learner, suite.names[: folder.learned])
-    tasks = asked(suite, learner.plan.targets)
+    tasks = suite.tasks
     with threads(folder.record["threads"]):
         if 0 < folder.learned < len(tasks) and not learner.learned:
             restore(learner, folder, tasks, folder.learned - 1)
@@ -133,5 +133,5 @@ def reopen(path: str | Path, device: str = "auto", suite: Suite | None = None) -
     suite = suite or suite_for(plan)
     learner = learner_for(plan, suite, device)
     if folder.learned:
-        restore(learner, folder, asked(suite, plan.targets), folder.learned - 1)
+        restore(learner, folder, suite.tasks, folder.learned - 1)
     return suite, learner

@@ -10,6 +10,7 @@ BOTH: Settings = MappingProxyType(
     {
         "protocol.episodes": 20,
         "target": [],
+        "backbone": "dt",
         "net.width": 128,
         "net.layers": 3,
         "net.context": 20,
