@@ -230,7 +230,7 @@ class Counting(nn.Module):
         self.weight = nn.Parameter(torch.ones(2))
         self.register_buffer("seen", torch.zeros(()))
 
-    def loss(self, batch: Any) -> torch.Tensor:
+    def forward(self, batch: Any) -> torch.Tensor:
         self.seen += 1
         return (self.weight**2).sum()
 
