@@ -69,13 +69,12 @@ def words_of(name: str) -> Words:
 
 
 def _run_flags() -> dict[str, Sequence[str]]:
-    """The flags of `holdfast run`, of all learners together."""
+    """The flags of `holdfast run`, of all learners and backbones together."""
     from holdfast.cli.run import default_command
-    from holdfast.registry import LEARNERS as CONVERTED
 
     flags: dict[str, Sequence[str]] = {}
-    for learner in CONVERTED:
-        flags |= dict(flags_of(default_command(["--learner", learner])))
+    for words in [["--learner", name] for name in LEARNERS] + [["--backbone", name] for name in NETS]:
+        flags |= dict(flags_of(default_command(words)))
     return flags
 
 
