@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup run test browser docs check fix bench clean
+.PHONY: setup run test browser docs check fix bench wheel clean
 
 setup: $(READY)
 
@@ -41,6 +41,10 @@ fix: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench.bench
+
+# A wheel, tried in an empty environment outside this folder: a toy run, a Panda run, a report.
+wheel: $(READY)
+	$(BIN)/python -m tests.wheel
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache

@@ -28,7 +28,7 @@ from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.frames import stacked
 from holdfast.errors import MissingData, Mistake
 from holdfast.registry import LEARNERS
-from holdfast.runs.configure import configure
+from holdfast.runs.configure import configure, with_protocol
 from holdfast.tasks.environments import Environments, Protocol
 from holdfast.tasks.suite import suite
 from tests.tiny import RETAINING
@@ -325,7 +325,9 @@ def test_unknown_data_and_protocols_are_one_sentence(capsys: pytest.CaptureFixtu
 
 def test_a_protocol_by_name_says_how_many_episodes_it_has() -> None:
     for name, settings in PROTOCOLS.items():
-        assert configure("atari5", "naive", protocol=name).protocol == Protocol(name, settings["protocol.episodes"])
+        assert with_protocol(configure("atari5", "naive"), name).protocol == Protocol(
+            name, settings["protocol.episodes"]
+        )
     assert configure("atari5", "naive", budget="full").data == "expert-100"
 
 

@@ -4,7 +4,7 @@ import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-VERSION = "0.1.0"  # ours
+VERSION = "0.2.0"  # ours
 LIBRARIES = ("holdfast", "torch", "numpy", "gymnasium", "safetensors", "ale-py", "panda-gym", "pybullet", "minari")
 
 

@@ -15,7 +15,7 @@ from holdfast.data.files import read_json
 from holdfast.errors import Mistake
 from holdfast.registry import check_plugins
 from holdfast.runs.config import checked_config
-from holdfast.runs.configure import apply, configure, read_plan
+from holdfast.runs.configure import apply, configure, read_plan, with_protocol
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.forecast import forecast
 from holdfast.runs.options import Flag, Options
@@ -49,14 +49,8 @@ class Names:
 
     def plan(self) -> Plan:
         """The plan that these names stand for."""
-        return configure(
-            self.suite,
-            self.learner,
-            self.preset,
-            self.budget,
-            protocol=self.protocol.name,
-            backbone=self.backbone,
-        )
+        plan = configure(self.suite, self.learner, self.preset, self.budget, backbone=self.backbone)
+        return with_protocol(plan, self.protocol.name)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from holdfast.runs.plan import Plan, completed
 from holdfast.subnets.claim import SubnetConfig
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.recorded import Report, silent
-from holdfast.tasks.suite import Settings, Suite, check_suite, suite_spec
+from holdfast.tasks.suite import Settings, Suite, SuiteSpec, check_suite, suite_spec
 
 PRESETS = ("paper",)
 NO_SETTINGS: Settings = MappingProxyType({})
@@ -40,22 +40,13 @@ def configure(
     budget: str = "quick",
     seed: int = 0,
     suite: Suite | None = None,
-    protocol: str | None = None,
     backbone: str = "dt",
 ) -> Plan:
     """The plan that these names stand for; `suite` is for one that is not registered under its name."""
     spec = suite.spec if suite else suite_spec(name)
-    for former, words in spec.former_budgets.items():
-        if budget == former:
-            raise Mistake(
-                f"there is no budget {former!r} any more, since it was not the publication's: "
-                f"on {name} the same run is {words}"
-            )
-    for kind, value, known in (("preset", preset, PRESETS), ("budget", budget, BUDGETS)):
-        if value not in known:
-            raise Mistake(f"there is no {kind} {value!r}; there are {', '.join(known)}")
-    if budget == "published" and budget not in spec.budgets:
-        raise Mistake(f"nothing is published about {name}: use the budget smoke, quick or full")
+    if preset not in PRESETS:
+        raise Mistake(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
+    check_budget(spec, budget)
     plan = Plan(
         default_config(learner, backbone),
         Protocol(),
@@ -69,11 +60,30 @@ def configure(
         transitions=spec.transitions,
         data=next(iter(spec.data), None),
     )
-    named = {"protocol.name": protocol, **spec.protocols.get(protocol, {})} if protocol else {}
     fixed = suite.fixed if suite else {}
-    for settings in (spec.presets.get(preset, {}), {**GENERAL, **spec.budgets}[budget], named, fixed):
+    for settings in (spec.presets.get(preset, {}), {**GENERAL, **spec.budgets}[budget], fixed):
         plan = apply(plan, settings)
     return plan
+
+
+def check_budget(spec: SuiteSpec, budget: str) -> None:
+    """Raises unless a suite has a budget of this name."""
+    if budget in spec.former_budgets:
+        raise Mistake(
+            f"there is no budget {budget!r} any more, since it was not the publication's: "
+            f"on {spec.name} the same run is {spec.former_budgets[budget]}"
+        )
+    if budget not in BUDGETS:
+        raise Mistake(f"there is no budget {budget!r}; there are {', '.join(BUDGETS)}")
+    if budget == "published" and budget not in spec.budgets:
+        raise Mistake(f"nothing is published about {spec.name}: use the budget smoke, quick or full")
+
+
+def with_protocol(plan: Plan, name: str | None) -> Plan:
+    """The plan with the protocol of this name, as the suite describes it; None leaves the plan as it is."""
+    if name is None:
+        return plan
+    return apply(plan, {"protocol.name": name, **suite_spec(plan.suite).protocols.get(name, {})})
 
 
 def apply(plan: Plan, settings: Settings) -> Plan:

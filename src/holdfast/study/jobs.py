@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.data.validation import did_you_mean
 from holdfast.errors import Mistake
 from holdfast.registry import PLUGINS, plugins_of
-from holdfast.runs.configure import configure, read_plan, suite_for
+from holdfast.runs.configure import configure, read_plan, suite_for, with_protocol
 from holdfast.runs.options import Options
 from holdfast.runs.plan import Plan
 from holdfast.runs.results import single_results
@@ -23,11 +23,15 @@ from holdfast.versions import VERSION
 NAMES: GridSettings = {
     "suite": "toy",
     "learner": "affinity-l",
+    "backbone": "dt",
     "preset": "paper",
     "budget": "quick",
     "protocol.name": None,
 }
-UNNAMED = ("seed", *NAMES)  # settings that the readable part of a folder's name leaves out, or has elsewhere
+UNNAMED = (
+    "seed",
+    *(name for name in NAMES if name != "backbone"),
+)  # settings that the readable part of a folder's name leaves out, or has elsewhere
 OPTIONS = {field.name for field in fields(Options)}
 SET_BY_SWEEP = {"out", "cache", "quiet"}  # settings that a grid cannot have
 
@@ -145,8 +149,8 @@ def _usual_plan(settings: GridSettings) -> Plan:
     for name, value in zip(NAMES, chosen, strict=True):
         if not isinstance(value, str | None):
             raise Mistake(f"{name} must be a name, not {value!r}")
-    suite, learner, preset, budget, protocol = chosen
-    return configure(suite, learner, preset, budget, protocol=protocol)
+    suite, learner, backbone, preset, budget, protocol = chosen
+    return with_protocol(configure(suite, learner, preset, budget, backbone=backbone), protocol)
 
 
 def _with_settings(plan: Plan, settings: GridSettings) -> Plan:
