@@ -1,4 +1,4 @@
-"""A wheel works without the checkout that it was built from; `make wheel` also installs it into an empty environment."""
+"""A wheel works without the checkout it was built from; `make wheel` also installs it into an empty environment."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ SMOKE = ["run", "--suite", "toy", "--learner", "affinity-l", "--budget", "smoke"
 
 
 def test_a_wheel_alone_runs_a_suite_and_reads_its_own_files(tmp_path: Path) -> None:
-    wheel, place, home = build(tmp_path / "dist"), tmp_path / "place", tmp_path / "home"
+    wheel, place, home = build(tmp_path / "dist", "--no-isolation"), tmp_path / "place", tmp_path / "home"
     home.mkdir()
     call([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel)], home)
     alone = {"PYTHONPATH": str(place), "PYTHONSAFEPATH": "1"}

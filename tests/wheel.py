@@ -17,9 +17,9 @@ WALK = (  # what a newcomer types
 )
 
 
-def build(folder: Path) -> Path:
+def build(folder: Path, *flags: str) -> Path:
     """The wheel of this checkout, built from its source distribution, so that nothing is left over from before."""
-    call([sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)], ROOT)
+    call([sys.executable, "-m", "build", *flags, "--outdir", str(folder), str(ROOT)], ROOT)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
