@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.benchmarks.toy.field import Compass, Rules
+from holdfast.benchmarks.toy.field import DiscreteMoves, Rules
 from holdfast.benchmarks.toy.suite import task
 from holdfast.runs.configure import learner
 from holdfast.runs.folder import RunFolder
@@ -27,7 +27,7 @@ def many(count: int) -> Suite:
     """A suite of as many corners as asked for."""
     rng = np.random.default_rng(0)
     goals = [tuple(float(x) for x in goal) for goal in rng.uniform(-0.8, 0.8, (count, 2))]
-    moves = Compass(Discrete(5, 9))
+    moves = DiscreteMoves(Discrete(5, 9))
     tasks = tuple(task(f"Corner-{i}", Rules(goal, moves, False, False), 20.0, 500) for i, goal in enumerate(goals))
     return replace(suite_spec("toy").suite(transitions=500), tasks=tasks)
 

@@ -16,9 +16,9 @@ import pytest
 pytest.importorskip("ale_py")
 
 from holdfast.benchmarks.atari import action_lists as blind
-from holdfast.benchmarks.atari.cache import PLACE, STACK, Cached, local_replays
-from holdfast.benchmarks.atari.environments import Arcade
-from holdfast.benchmarks.atari.games import FIVE, STARTS, games
+from holdfast.benchmarks.atari.environments import AtariEnvironments
+from holdfast.benchmarks.atari.frame_cache import PLACE, STACK, FrameCache, local_replays
+from holdfast.benchmarks.atari.games import FIVE, STOCHASTICITY, games
 from holdfast.benchmarks.atari.minari_episodes import resized
 from holdfast.benchmarks.atari.sources import SHIPPED
 from holdfast.benchmarks.atari.suite import BUDGETS, PROTOCOLS
@@ -50,7 +50,7 @@ def short(game: str, data: str = "expert-10", steps: int = 100, episodes: int = 
 
 @pytest.fixture(scope="module")
 def boxing() -> Dataset:
-    cached = Cached("boxing", short("boxing", "expert-100"))
+    cached = FrameCache("boxing", short("boxing", "expert-100"))
     cached.build()
     return cached.read()
 
@@ -68,7 +68,7 @@ def played(environments: Environments, seeds: list[int], actions: np.ndarray) ->
 
 def test_stacks_of_replayed_data_are_equal_to_the_bit_to_what_the_emulator_shows() -> None:
     recording = short("breakout", episodes=1)
-    cached = Cached("breakout", recording)
+    cached = FrameCache("breakout", recording)
     cached.build()
     dataset, emulator = cached.read(), Emulator(recording.origin, STACK)
     emulator.reset()
@@ -84,31 +84,33 @@ def test_after_no_ops_games_and_data_begin_alike_and_pay_alike(boxing: Dataset) 
     assert len({trace.noops for trace in recording.traces}) > 1
     for number, trace in enumerate(recording.traces):
         episode = boxing.episode(number)
-        ((frames, rewards),) = played(Arcade(recording.origin, STARTS["noop"], 1), [trace.noops], episode.actions)
+        ((frames, rewards),) = played(
+            AtariEnvironments(recording.origin, STOCHASTICITY["noop"], 1), [trace.noops], episode.actions
+        )
         rows = boxing.starts[number] + np.arange(len(episode))
         np.testing.assert_array_equal(stacked(boxing, rows), frames[:-1])
         np.testing.assert_array_equal(rewards, episode.rewards)
         assert episode.total == trace.score
 
 
-@pytest.mark.parametrize("protocol", STARTS)
+@pytest.mark.parametrize("protocol", STOCHASTICITY)
 def test_an_episode_is_a_function_of_its_seed_in_any_lane_among_any_others(protocol: str) -> None:
     origin, actions = Origin("boxing", "", horizon=100), np.random.default_rng(0).integers(18, size=60)
-    first, second = played(Arcade(origin, STARTS[protocol], 2), [5, 6], actions)
-    ((alone, paid),) = played(Arcade(origin, STARTS[protocol], 3), [6], actions)
+    first, second = played(AtariEnvironments(origin, STOCHASTICITY[protocol], 2), [5, 6], actions)
+    ((alone, paid),) = played(AtariEnvironments(origin, STOCHASTICITY[protocol], 3), [6], actions)
     np.testing.assert_array_equal(second[0], alone)
     np.testing.assert_array_equal(second[1], paid)
     assert (first[0].tobytes() == second[0].tobytes()) == (protocol == "paper")  # only there all episodes are one
 
 
 def test_the_episodes_of_protocol_noop_all_start_differently() -> None:
-    environments = Arcade(Origin("boxing", "", horizon=100), STARTS["noop"], 20)
+    environments = AtariEnvironments(Origin("boxing", "", horizon=100), STOCHASTICITY["noop"], 20)
     assert len({frames.tobytes() for frames in environments.reset(Protocol("noop", 20).seeds)}) == 20
     environments.close()
 
 
 def test_a_lane_that_ended_rests_and_the_others_go_on() -> None:
-    environments = Arcade(Origin("boxing", "", horizon=40), STARTS["noop"], 2)
+    environments = AtariEnvironments(Origin("boxing", "", horizon=40), STOCHASTICITY["noop"], 2)
     environments.reset([1, 2])  # seeds with different numbers of no-ops, which count as steps
     ends: list[int] = []
     for step in range(41):
@@ -160,7 +162,7 @@ def test_a_build_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv(PLACE, str(tmp_path))
     recording = short("boxing", episodes=1)
     (trace,) = recording.traces
-    broken = Cached("broken", replace(recording, traces=[replace(trace, checksums=trace.checksums + 1)]))
+    broken = FrameCache("broken", replace(recording, traces=[replace(trace, checksums=trace.checksums + 1)]))
     with pytest.raises(Mistake, match="boxing, episode 0: the frames of steps 0 to 99 are not the recorded ones"):
         broken.build()
     with pytest.raises(MissingData):
@@ -172,7 +174,7 @@ def test_what_another_process_built_meanwhile_stays_and_what_it_left_is_not_list
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(PLACE, str(tmp_path))
-    cached = Cached("boxing", short("boxing", episodes=1))
+    cached = FrameCache("boxing", short("boxing", episodes=1))
     cached.build()
     first = cached.folder.stat().st_ino
     cached.build(again=False)
@@ -199,7 +201,9 @@ def test_a_cache_is_the_recordings_own_and_a_damaged_one_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(PLACE, str(tmp_path))
-    one, other = (Cached("boxing", replace(short("boxing"), traces=[trace])) for trace in short("boxing").traces[:2])
+    one, other = (
+        FrameCache("boxing", replace(short("boxing"), traces=[trace])) for trace in short("boxing").traces[:2]
+    )
     one.build()
     assert not other.exists()
     assert one.read().fingerprint != replace(one.read(), origin="x").fingerprint
@@ -275,7 +279,7 @@ def test_a_full_disk_is_noticed_before_frames_are_written(tmp_path: Path, monkey
 
     monkeypatch.setenv(PLACE, str(tmp_path))
     monkeypatch.setattr(os, "posix_fallocate", refuse)
-    cached = Cached("boxing", short("boxing", episodes=1))
+    cached = FrameCache("boxing", short("boxing", episodes=1))
     with pytest.raises(Mistake, match=f"No space left on device.*{PLACE}"):
         cached.build()
     assert not cached.exists()
@@ -320,7 +324,7 @@ def test_unknown_data_and_protocols_are_one_sentence(capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         main(["run", "--suite", "atari5", "--order", "Boxing", "--budget", "smoke", "--protocol.name", "random"])
     assert "the suite atari5 has no protocol 'random'; it has paper, noop, sticky" in capsys.readouterr().err
-    assert {budget["protocol.name"] for budget in BUDGETS.values()} <= set(STARTS)
+    assert {budget["protocol.name"] for budget in BUDGETS.values()} <= set(STOCHASTICITY)
 
 
 def test_a_protocol_by_name_says_how_many_episodes_it_has() -> None:

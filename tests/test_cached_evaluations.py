@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.evaluation.cached import evaluate_once, evaluation_key, packed, unpacked
+from holdfast.evaluation.cached import evaluate_once, evaluation_from, evaluation_key, evaluation_tensors
 from holdfast.evaluation.rollouts import Evaluation, evaluate
 from holdfast.nets.policy import Policy
 from holdfast.runs.folder import RunFolder
@@ -94,7 +94,7 @@ def other_normaliser(policy: Policy) -> None:
 
 
 def other_interface(policy: Policy) -> None:
-    policy.interface = replace(policy.interface, horizon=policy.interface.horizon + 1)
+    policy.net.interface = replace(policy.interface, horizon=policy.interface.horizon + 1)
 
 
 def other_target(policy: Policy) -> None:
@@ -229,5 +229,5 @@ def test_the_log_says_what_was_played_and_what_recalled(tmp_path):
 
 def test_a_kept_result_is_the_result():
     result = Evaluation([0.1, -2.5], [3, 27_000], [True, False], 1)
-    assert unpacked(packed(result)) == result
-    assert unpacked(None) is None
+    assert evaluation_from(evaluation_tensors(result)) == result
+    assert evaluation_from(None) is None

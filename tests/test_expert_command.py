@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.benchmarks.atari.actor import Player, save_actor
+from holdfast.benchmarks.atari.actor import ActorCritic, save_actor
 from holdfast.cli.main import main
 from tests.test_mistakes import command
 
@@ -94,7 +94,7 @@ def test_an_atari_expert_is_trained_and_leaves_its_checkpoint(capsys, tmp_path):
 def test_mistakes_with_an_atari_expert_are_said_and_nothing_is_written(capsys, tmp_path):
     pytest.importorskip("ale_py")
     other, broken, out = tmp_path / "other.safetensors", tmp_path / "broken.safetensors", tmp_path / "out"
-    save_actor(Player(18), 0, other)
+    save_actor(ActorCritic(18), 0, other)
     broken.write_bytes(b"no weights")
 
     def said(*words: str) -> str:

@@ -18,7 +18,7 @@ from holdfast.routing.affinities import HybridAffinity, LatentAffinity, finite_o
 from holdfast.routing.route import route
 from holdfast.study.figures.routing import _distances, route_reason
 from holdfast.study.run_tables import routes_table
-from holdfast.subnets.claim import SubnetConfig, shares
+from holdfast.subnets.claim import SubnetConfig, next_task_counts
 from holdfast.subnets.layout import Layout
 from tests.tiny import tiny_learner, tiny_suite
 
@@ -155,8 +155,8 @@ def test_shares_are_the_ceilings_of_the_publications_formula(sizes, percent, tas
     layout = Layout(tuple(f"t{place}" for place in range(len(sizes))), tuple((size,) for size in sizes))
     keep = Fraction(percent, 100)
     config = SubnetConfig(keep=percent / 100)
-    assert shares(config, layout, free, held) == [ceil(keep * size) for size in sizes]
+    assert next_task_counts(config, layout, free, held) == [ceil(keep * size) for size in sizes]
     config = SubnetConfig(keep=percent / 100, reuse=False)
-    assert shares(config, layout, free, held) == [ceil(keep * count) for count in free]
+    assert next_task_counts(config, layout, free, held) == [ceil(keep * count) for count in free]
     config = SubnetConfig(schedule="equal_remaining", tasks=tasks)
-    assert shares(config, layout, free, held) == [-(-count // (tasks - held)) for count in free]
+    assert next_task_counts(config, layout, free, held) == [-(-count // (tasks - held)) for count in free]

@@ -113,24 +113,24 @@ def test_what_is_dropped_depends_on_the_seed(kernel_device):
 
 
 def test_a_bias_and_rectifying_in_one_launch_are_torchs(kernel_device):
-    from holdfast.gpu.layers import rectify, rectify_backward
-    from holdfast.nets.encoders import Rectified
+    from holdfast.gpu.layers import bias_relu, bias_relu_backward
+    from holdfast.nets.encoders import FusedBiasRelu
 
     frames, bias = draw(9, 32, 13, 5, device=kernel_device), draw(32, seed=1, device=kernel_device)
     frames, bias = frames.requires_grad_(), bias.requires_grad_()
-    ours, plain = Rectified.apply(frames, bias), F.relu(frames + bias[:, None, None])
+    ours, plain = FusedBiasRelu.apply(frames, bias), F.relu(frames + bias[:, None, None])
     assert torch.equal(ours, plain)
     assert ours.is_contiguous(memory_format=torch.channels_last)
     hidden = torch.full((1, 32, 2, 2), torch.nan, device=kernel_device)
-    assert Rectified.apply(hidden, bias).isnan().all()  # not hidden
+    assert FusedBiasRelu.apply(hidden, bias).isnan().all()  # not hidden
     gradient = draw(9, 32, 13, 5, seed=2, device=kernel_device)
     found, expected = (torch.autograd.grad(out, (frames, bias), gradient) for out in (ours, plain))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     last = gradient.permute(0, 2, 3, 1).contiguous()
-    rows = rectify(last, bias.detach())
+    rows = bias_relu(last, bias.detach())
     assert torch.equal(rows, F.relu(last + bias.detach()))
     torch.testing.assert_close(
-        rectify_backward(last, rows, torch.float32)[1], (last * (rows > 0)).sum((0, 1, 2)), rtol=1e-4, atol=1e-4
+        bias_relu_backward(last, rows, torch.float32)[1], (last * (rows > 0)).sum((0, 1, 2)), rtol=1e-4, atol=1e-4
     )
 
 

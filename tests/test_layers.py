@@ -262,3 +262,14 @@ def test_gradients_of_learners_are_taken_in_one_step_and_where_the_fisher_is_mea
     learners = [path for path in FILES if "benchmarks" not in path.parts]
     found = [path.name for path in learners if re.search(r"\.backward\(|autograd\.(grad|backward)\(", path.read_text())]
     assert sorted(found) == ["ewc.py", "step.py"]
+
+
+def test_a_benchmark_can_be_deleted_with_its_folder_and_its_registry_line():
+    """Nothing outside `benchmarks/NAME` imports it; the registry names it in a string."""
+    for path in FILES:
+        file = path.relative_to(SOURCE)
+        tree = ast.parse(path.read_text())
+        names = {name for part in ast.walk(tree) for name in _imported(part, file.as_posix())}
+        reached_benchmarks = {name.split(".")[2] for name in names if name.startswith("holdfast.benchmarks.")}
+        own = {file.parts[1]} if file.parts[0] == "benchmarks" else set()
+        assert reached_benchmarks <= own, path

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 from holdfast.benchmarks.panda.arm import ARMS, load_dataset, make_environment, make_shared, plain, shared, to_dataset
-from holdfast.benchmarks.panda.check import check_arm, replay_episodes
-from holdfast.benchmarks.panda.demonstrations import build_datasets, keep, record_demonstrations
-from holdfast.benchmarks.panda.random_returns import SCORES, measure
+from holdfast.benchmarks.panda.check_datasets import check_arm, replay_episodes
+from holdfast.benchmarks.panda.random_returns import RANDOM_RETURNS, measure
+from holdfast.benchmarks.panda.recording import build_datasets, keep, record_demonstrations
 from holdfast.cli.main import main
 from holdfast.data import minari as store
 from holdfast.data.demonstrations import Demonstrations
 from holdfast.errors import MissingData, Mistake
 from holdfast.runs.run import reopen, run
+from holdfast.tasks.data_reports import silent
 from holdfast.tasks.environments import InTurn
 from holdfast.tasks.processes import forkserver, processes
-from holdfast.tasks.recorded import silent
 from holdfast.tasks.suite import suite
 from holdfast.tasks.workers import Workers, _serve
 from tests.tiny import PATIENCE, QUIET, contents, tiny_learner
@@ -228,15 +228,15 @@ def test_a_build_killed_while_it_writes_leaves_the_dataset_as_it_was(push, step)
 
 BUILD = """
 from holdfast.cli.main import main
-from holdfast.benchmarks.panda import demonstrations as demonstrate
+from holdfast.benchmarks.panda import recording
 
-def record_and_say(arm, transitions, report, pool, record=demonstrate.record_demonstrations):
+def record_and_say(arm, transitions, report, pool, record=recording.record_demonstrations):
     def say(*words):
         print("recording", flush=True)
         report(*words)
     return record(arm, transitions, say, pool)
 
-demonstrate.record_demonstrations = record_and_say
+recording.record_demonstrations = record_and_say
 if __name__ == "__main__":
     main(["data", "build", "panda3"])
 """
@@ -358,7 +358,7 @@ def test_several_processes_read_a_dataset_for_the_first_time_at_once(push):
 @pytest.mark.parametrize("task", ARMS)
 def test_random_actions_earn_what_is_recorded_of_them(task):
     # The standard deviation of one episode is 4.9 at most, so 40 of them are within 2.5 with certainty enough.
-    assert measure(ARMS[task], episodes=40) == pytest.approx(SCORES[task], abs=2.5)
+    assert measure(ARMS[task], episodes=40) == pytest.approx(RANDOM_RETURNS[task], abs=2.5)
 
 
 def test_processes_and_turns_give_the_same_episodes():

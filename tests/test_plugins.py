@@ -31,7 +31,7 @@ from functools import partial
 import gymnasium
 
 from holdfast import Discrete, Interface, SuiteSpec, Task
-from holdfast.benchmarks.toy.field import Compass, Field, Rules, demonstrate
+from holdfast.benchmarks.toy.field import DiscreteMoves, Field, Rules, expert_dataset
 from holdfast.tasks.workers import Workers
 
 GOALS = {"Here": (0.5, 0.5), "There": (-0.5, -0.5)}
@@ -42,7 +42,7 @@ class Loud(gymnasium.Wrapper):
 
 
 def rules(name):
-    return Rules(GOALS[name], Compass(Discrete(5, 5)), rail=False, ends=False)
+    return Rules(GOALS[name], DiscreteMoves(Discrete(5, 5)), rail=False, ends=False)
 
 
 def make(name):
@@ -56,7 +56,7 @@ def environments(name, protocol):
 def tasks(transitions, data):
     interface = Interface((4,), Discrete(5, 5), 20)
     return [
-        Task(name, interface, 20.0, partial(demonstrate, rules(name), transitions), partial(environments, name))
+        Task(name, interface, 20.0, partial(expert_dataset, rules(name), transitions), partial(environments, name))
         for name in GOALS
     ]
 

@@ -16,15 +16,15 @@ pytest.importorskip("ale_py")
 
 from holdfast.benchmarks.atari import collect, train
 from holdfast.benchmarks.atari import expert as atari
-from holdfast.benchmarks.atari.actor import STACK, ActionSampler, Player, load_actor, save_actor
-from holdfast.benchmarks.atari.episode_returns import Tally
+from holdfast.benchmarks.atari.actor import STACK, ActionSampler, ActorCritic, load_actor, save_actor
+from holdfast.benchmarks.atari.episode_returns import EpisodeReturns
 from holdfast.benchmarks.atari.expert import AtariExpertConfig, make_atari_expert
-from holdfast.benchmarks.atari.ppo import VECTORS, Improver, Ppo, Rollout, advantages
+from holdfast.benchmarks.atari.ppo import VECTORS, Ppo, PpoUpdater, Rollout, advantages
 from holdfast.benchmarks.atari.recording import RecordingConfig
 from holdfast.benchmarks.atari.replay import replay
+from holdfast.benchmarks.atari.rollout_collector import RolloutCollector, horizons
 from holdfast.benchmarks.atari.traces import load_traces as load_recording
 from holdfast.benchmarks.atari.train import WARMUP, schedule
-from holdfast.benchmarks.atari.vectors import Workshop, horizons
 from holdfast.errors import Mistake
 
 
@@ -55,10 +55,10 @@ def test_a_cut_pays_the_value_of_what_it_hides() -> None:
     ends = np.ones(1)
     rollout.receive(0, 0, rewards=np.array([2.0]), ends=ends, beyond=np.array([4.0]))  # cut: 2 + 4/2 - 1
     rollout.receive(0, 1, rewards=np.array([2.0]), ends=ends, beyond=np.array([0.0]))  # ended: 2 - 1
-    improver = Improver(Player(4), rollout, config, torch.Generator().manual_seed(0))
-    improver.improve(rate=0.0)
-    assert improver.advantages.tolist() == [3.0, 1.0]
-    assert improver.targets.tolist() == [4.0, 2.0]
+    updater = PpoUpdater(ActorCritic(4), rollout, config, torch.Generator().manual_seed(0))
+    updater.update(rate=0.0)
+    assert updater.advantages.tolist() == [3.0, 1.0]
+    assert updater.targets.tolist() == [4.0, 2.0]
 
 
 def test_horizons_are_all_different_and_spread_over_both_vectors() -> None:
@@ -72,37 +72,37 @@ def test_horizons_are_all_different_and_spread_over_both_vectors() -> None:
 
 def test_games_are_cut_at_their_horizons_with_the_value_of_their_last_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = np.array([[12, 15], [20, 1000]])
-    monkeypatch.setattr("holdfast.benchmarks.atari.vectors.horizons", lambda config: limits)
-    player = Player(4)
+    monkeypatch.setattr("holdfast.benchmarks.atari.rollout_collector.horizons", lambda config: limits)
+    player = ActorCritic(4)
     torch.nn.init.zeros_(player.critic.weight)
     torch.nn.init.constant_(player.critic.bias, 3.0)
     config = Ppo(envs=2, steps=48, minibatch=192)
-    workshop = Workshop("breakout", player, config, seed=0, generator=torch.Generator().manual_seed(0))
-    workshop.fill()
-    workshop.close()
-    cut = workshop.rollout.beyond == 3.0  # (T, vectors, envs)
-    assert (workshop.rollout.beyond[~cut] == 0).all()
-    assert (workshop.rollout.ends[cut] == 1).all()
+    collector = RolloutCollector("breakout", player, config, seed=0, generator=torch.Generator().manual_seed(0))
+    collector.fill()
+    collector.close()
+    cut = collector.rollout.beyond == 3.0  # (T, vectors, envs)
+    assert (collector.rollout.beyond[~cut] == 0).all()
+    assert (collector.rollout.ends[cut] == 1).all()
     assert cut[:, 1, 1].sum() == 0
     for limit, times in zip([12, 15, 20], [cut[:, 0, 0], cut[:, 0, 1], cut[:, 1, 0]], strict=True):
         gaps = np.diff(np.flatnonzero(times), prepend=-1)
         assert len(gaps)
         assert ((limit - 8 <= gaps) & (gaps <= limit)).all()  # less by the start, of up to 30 frames
-    assert len(workshop.tally.returns) == cut.sum()
-    assert workshop.tally.cut() == 1.0
+    assert len(collector.episode_returns.returns) == cut.sum()
+    assert collector.episode_returns.cut() == 1.0
 
 
 def test_returns_are_counted_over_all_lives_until_a_game_is_over_or_cut() -> None:
-    tally, no = Tally(2, 2), np.zeros(2, bool)
-    tally.add(0, np.array([1, 1]), over=no, cut=no)
-    tally.add(0, np.array([1, -1]), over=no, cut=no)
-    assert tally.mean() is None
-    tally.add(0, np.array([1, 0]), over=np.array([True, False]), cut=no)
-    assert list(tally.returns) == [3.0]
-    tally.add(0, np.array([5, 2]), over=no, cut=np.array([False, True]))
-    assert list(tally.returns) == [3.0, 2.0]
-    assert tally.cut() == 0.5
-    assert not tally.reached(enough=0.0)  # two games are no evidence
+    episode_returns, no = EpisodeReturns(2, 2), np.zeros(2, bool)
+    episode_returns.add(0, np.array([1, 1]), over=no, cut=no)
+    episode_returns.add(0, np.array([1, -1]), over=no, cut=no)
+    assert episode_returns.mean() is None
+    episode_returns.add(0, np.array([1, 0]), over=np.array([True, False]), cut=no)
+    assert list(episode_returns.returns) == [3.0]
+    episode_returns.add(0, np.array([5, 2]), over=no, cut=np.array([False, True]))
+    assert list(episode_returns.returns) == [3.0, 2.0]
+    assert episode_returns.cut() == 0.5
+    assert not episode_returns.reached(enough=0.0)  # two games are no evidence
 
 
 def test_the_rate_rises_with_the_first_gradients_however_long_the_budget_and_then_falls() -> None:
@@ -113,7 +113,7 @@ def test_the_rate_rises_with_the_first_gradients_however_long_the_budget_and_the
 
 
 def test_a_checkpoint_resumes_with_the_same_weights_and_step_count(tmp_path: Path) -> None:
-    player, other = Player(4), Player(4)
+    player, other = ActorCritic(4), ActorCritic(4)
     save_actor(player, 1234, tmp_path / "player.safetensors")
     assert load_actor(other, tmp_path / "player.safetensors") == 1234
     for ours, theirs in zip(player.parameters(), other.parameters(), strict=True):
@@ -121,7 +121,7 @@ def test_a_checkpoint_resumes_with_the_same_weights_and_step_count(tmp_path: Pat
 
 
 def test_a_sampler_draws_from_the_tempered_policy() -> None:
-    player = Player(3)
+    player = ActorCritic(3)
     torch.nn.init.zeros_(player.actor.weight)
     player.actor.bias.data = torch.tensor([0.0, 1.0, 2.0])
     sampler = ActionSampler(player, 64, torch.Generator().manual_seed(0))
@@ -137,8 +137,8 @@ def test_learning_makes_rewarded_actions_likelier() -> None:
     torch.manual_seed(0)
     config = Ppo(envs=4, steps=4, minibatch=16)
     generator = torch.Generator().manual_seed(0)
-    player, rollout = Player(4), Rollout(4, 4, torch.device("cpu"))
-    improver = Improver(player, rollout, config, generator, graphs=False)
+    player, rollout = ActorCritic(4), Rollout(4, 4, torch.device("cpu"))
+    updater = PpoUpdater(player, rollout, config, generator, graphs=False)
     rollout.frames.random_(0, 256, generator=generator)
     rollout.actions.random_(0, 4, generator=generator)
     rollout.log_probs.fill_(np.log(0.25))
@@ -151,7 +151,7 @@ def test_learning_makes_rewarded_actions_likelier() -> None:
 
     before = share()
     for _ in range(3):
-        improver.improve(rate=1e-3)
+        updater.update(rate=1e-3)
     assert share() > before + 0.02
 
 
@@ -180,7 +180,7 @@ def _counted_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_counted_time")
 def test_a_whole_budget_leaves_checkpoint_recordings_and_report(tmp_path: Path) -> None:
-    save_actor(Player(4), 100, tmp_path / "first.safetensors")
+    save_actor(ActorCritic(4), 100, tmp_path / "first.safetensors")
     out = tmp_path / "out"
     make_atari_expert(
         AtariExpertConfig(
@@ -192,7 +192,7 @@ def test_a_whole_budget_leaves_checkpoint_recordings_and_report(tmp_path: Path) 
     report = json.loads((out / "breakout.json").read_text())
     assert set(report) > {"config", "curve", "trained", "trial", "expert-10", "expert-100", "seconds"}
     assert report["seconds"] < 7
-    assert load_actor(Player(4), out / "breakout.safetensors") == report["trained"] > 100
+    assert load_actor(ActorCritic(4), out / "breakout.safetensors") == report["trained"] > 100
     recording = load_recording(out / "breakout-expert-10.npz.xz")
     assert recording.origin.trained == report["trained"]
     assert len(recording.traces) == report["expert-10"]["episodes"] > 0
@@ -201,7 +201,7 @@ def test_a_whole_budget_leaves_checkpoint_recordings_and_report(tmp_path: Path) 
 
 
 def test_a_damaged_report_is_named_before_anything_is_done(tmp_path: Path) -> None:
-    save_actor(Player(4), 100, tmp_path / "first.safetensors")
+    save_actor(ActorCritic(4), 100, tmp_path / "first.safetensors")
     (tmp_path / "first.json").write_text('{"curve": [')
     with pytest.raises(Mistake, match=r"first.json is damaged: .* remove it to go on without its story"):
         make_atari_expert(
@@ -224,4 +224,4 @@ def test_a_budget_without_reserve_only_trains_and_one_that_is_all_reserve_only_r
     reports = [json.loads((tmp_path / folder / "breakout.json").read_text()) for folder in "ab"]
     assert reports[1]["before"] == reports[0]  # the whole story
     recording = load_recording(tmp_path / "b" / "breakout-expert-10.npz.xz")
-    assert recording.origin.trained == load_actor(Player(4), checkpoint)
+    assert recording.origin.trained == load_actor(ActorCritic(4), checkpoint)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import holdfast
-from holdfast.benchmarks.toy.field import Compass, Field, Rules
+from holdfast.benchmarks.toy.field import DiscreteMoves, Field, Rules
 from holdfast.errors import Mistake
 from holdfast.tasks.environments import InTurn
 from holdfast.tasks.processes import processes
 from holdfast.tasks.workers import Workers
 
-RULES = Rules((0.5, 0.5), Compass(holdfast.Discrete(5, 9)), rail=False, ends=False)
+RULES = Rules((0.5, 0.5), DiscreteMoves(holdfast.Discrete(5, 9)), rail=False, ends=False)
 
 SCRIPT = """
 import os
@@ -168,10 +168,11 @@ def test_a_process_of_a_pool_that_dies_is_one_sentence():
 
 ALIVE = """
 import os, sys, numpy
-from holdfast.benchmarks.toy.field import Compass, Field, Rules
+from holdfast.benchmarks.toy.field import DiscreteMoves, Field, Rules
 from holdfast.tasks.workers import Workers
 from holdfast import Discrete
-workers = Workers(lambda: Field(Rules((0.5, 0.5), Compass(Discrete(5, 9)), rail=False, ends=False)), 2, processes=2)
+moves = DiscreteMoves(Discrete(5, 9))
+workers = Workers(lambda: Field(Rules((0.5, 0.5), moves, rail=False, ends=False)), 2, processes=2)
 workers.reset([0, 1])
 print(*(worker.process.pid for worker in workers.workers), flush=True)
 sys.stdin.read()

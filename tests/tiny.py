@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.benchmarks.toy.field import Compass, Field, Rules
+from holdfast.benchmarks.toy.field import DiscreteMoves, Field, Rules
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.learners.learner import Learner
 from holdfast.learners.sparse import Sparse
@@ -77,7 +77,7 @@ def _frames(seed: int) -> Dataset:
 
 
 def _no_pixels(protocol: Protocol) -> InTurn:
-    rules = Rules((0.0, 0.0), Compass(Discrete(5, 9)), rail=False, ends=False)
+    rules = Rules((0.0, 0.0), DiscreteMoves(Discrete(5, 9)), rail=False, ends=False)
     return InTurn(partial(Field, rules), protocol.lanes)
 
 

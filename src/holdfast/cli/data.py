@@ -19,7 +19,7 @@ from holdfast.registry import SUITES
 from holdfast.runs.options import Flag
 from holdfast.runs.progress import Screen
 from holdfast.runs.spec import show_data_progress
-from holdfast.tasks.recorded import DataCheck, Local
+from holdfast.tasks.data_reports import DataCheck, Local
 from holdfast.tasks.suite import suite_spec
 
 

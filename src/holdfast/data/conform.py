@@ -65,7 +65,7 @@ class Conform:
 
     def _record(self, value: Any, kind: Any, where: str) -> Any:
         _require(isinstance(value, Mapping), where, "an object", value)
-        hints, known = _hints(kind), {field.name: field for field in fields(kind)}
+        hints, known = _field_types(kind), {field.name: field for field in fields(kind)}
         missing = [name for name, field in known.items() if name not in value and _is_required(field)]
         unknown = [name for name in value if name not in known]
         if missing and not self.partial:
@@ -80,7 +80,7 @@ conform = Conform()
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _field_types(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 

@@ -26,14 +26,16 @@ def write_episodes(path: Path, demonstrations: Demonstrations) -> None:
                 attribute = h5py.h5a.create(group, name.encode(), _type(np.dtype(np.int64)), _space(()))
                 attribute.write(np.array(value))
             for name, array in episode.observations.items():
-                _array(seen, name, array)
-            _array(group, "actions", episode.actions)
-            _array(group, "rewards", episode.rewards)
-            _array(group, "terminations", np.arange(length) == length - 1)  # only what ended by itself is recorded
-            _array(group, "truncations", np.zeros(length, bool))
+                _write_array(seen, name, array)
+            _write_array(group, "actions", episode.actions)
+            _write_array(group, "rewards", episode.rewards)
+            _write_array(
+                group, "terminations", np.arange(length) == length - 1
+            )  # only what ended by itself is recorded
+            _write_array(group, "truncations", np.zeros(length, bool))
 
 
-def _array(group: Any, name: str, array: np.ndarray) -> None:
+def _write_array(group: Any, name: str, array: np.ndarray) -> None:
     from h5py import h5d, h5s
 
     made = h5d.create(group, name.encode(), _type(array.dtype), _space(array.shape), _timeless())

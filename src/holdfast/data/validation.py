@@ -44,7 +44,7 @@ def validate(settings: Any, prefix: str = "") -> None:
 
     Values are also brought to the declared type: numpy's numbers become Python's, and lists become tuples.
     """
-    hints = _hints(settings.__class__)
+    hints = _settings_types(settings.__class__)
     for field in fields(settings):
         value = validated(prefix + field.name, getattr(settings, field.name), hints[field.name])
         object.__setattr__(settings, field.name, value)
@@ -112,7 +112,7 @@ def did_you_mean(name: str, known: Any) -> str:
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _settings_types(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 

@@ -33,11 +33,11 @@ def evaluate_once(
     """As `evaluate_together`, but cached results come first, and new results are cached."""
     with cache.entries([partial(evaluation_key, policy, task, protocol) for policy, task in players]) as found:
         entries = {task.name: entry for (_, task), entry in zip(players, found, strict=True)}
-        known = {name: unpacked(entry.read()) for name, entry in entries.items()}
+        known = {name: evaluation_from(entry.read()) for name, entry in entries.items()}
         yield from ((name, result) for name, result in known.items() if result)
         missing = [(policy, task) for policy, task in players if not known[task.name]]
         for name, result in evaluate_together(missing, protocol):
-            entries[name].write(packed(result))
+            entries[name].write(evaluation_tensors(result))
             yield name, result
 
 
@@ -67,14 +67,14 @@ def evaluation_key(policy: Policy, task: Task, protocol: Protocol) -> str | None
     )
 
 
-def packed(result: Evaluation) -> dict[str, Tensor]:
+def evaluation_tensors(result: Evaluation) -> dict[str, Tensor]:
     """The result as it is kept."""
     returns = torch.tensor(result.returns, dtype=torch.float64)
     lengths, successes = torch.tensor(result.lengths), torch.tensor(result.successes)
     return {"returns": returns, "lengths": lengths, "successes": successes, "distinct": torch.tensor(result.distinct)}
 
 
-def unpacked(kept: dict[str, Tensor] | None) -> Evaluation | None:
+def evaluation_from(kept: dict[str, Tensor] | None) -> Evaluation | None:
     """The result that was kept."""
     if kept is None:
         return None

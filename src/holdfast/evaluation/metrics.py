@@ -20,7 +20,7 @@ def norm_avg(final: Sequence[float], targets: Sequence[float]) -> float | None:
     return sum(100 * value / target for value, target in zip(final, targets, strict=True)) / len(targets)
 
 
-def shares(final: np.ndarray, targets: Sequence[float], floors: Sequence[float]) -> np.ndarray | None:
+def normalised_scores(final: np.ndarray, targets: Sequence[float], floors: Sequence[float]) -> np.ndarray | None:
     """(P[N][j] - floor_j) / (R*_j - floor_j), (..., tasks); none where a target is not above its floor."""
     low, high = np.asarray(floors), np.asarray(targets)
     return None if (high <= low).any() else (final - low) / (high - low)

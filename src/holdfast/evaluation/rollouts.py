@@ -128,7 +128,7 @@ def rollout(
     rewards, totals = np.zeros(count), np.zeros(count)
     lengths, successes, live = np.zeros(count, int), np.zeros(count, bool), np.ones(count, bool)
     hashes, stories = [hashlib.sha256() for _ in seeds], [bytearray() for _ in seeds]
-    check(task, live, lengths, totals, observations)
+    check_step(task, live, lengths, totals, observations)
     while live.any():
         actions = policy.act(observations, rewards)
         environments.begin(actions)
@@ -145,11 +145,11 @@ def rollout(
         live &= ~step.ended
         observations = step.observations.copy()
         observations[~live] = 0  # what is there means nothing, and a policy need not be able to read it
-        check(task, live, lengths, totals, observations)
+        check_step(task, live, lengths, totals, observations)
     return totals.tolist(), lengths.tolist(), successes.tolist(), [bytes(story) for story in stories]
 
 
-def check(task: Task, live: np.ndarray, lengths: np.ndarray, totals: np.ndarray, observations: np.ndarray) -> None:
+def check_step(task: Task, live: np.ndarray, lengths: np.ndarray, totals: np.ndarray, observations: np.ndarray) -> None:
     """Raises if the environments give what is no episode of the task."""
     steps, horizon = lengths.max(), task.interface.horizon
     if live.any() and steps >= horizon:

@@ -132,7 +132,7 @@ def norm_backward(
 
 
 @triton.jit
-def _rectify(values, bias, out, size, WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _bias_relu(values, bias, out, size, WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     total = tl.load(values + at, mask=at < size, other=0.0).to(tl.float32) + tl.load(bias + at % WIDTH).to(tl.float32)
     rectified = tl.where(total < 0, 0.0, total)  # what is not a number stays, and is noticed
@@ -140,7 +140,7 @@ def _rectify(values, bias, out, size, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _rectify_backward(  # type: ignore[no-untyped-def]
+def _bias_relu_backward(  # type: ignore[no-untyped-def]
     gradient, out, moved, parts, rows, TURNS: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr
 ):
     column = tl.arange(0, WIDTH)
@@ -155,14 +155,14 @@ def _rectify_backward(  # type: ignore[no-untyped-def]
     tl.store(parts + tl.program_id(0) * WIDTH + column, tl.sum(total, 0))
 
 
-def rectify(values: Tensor, bias: Tensor) -> Tensor:
+def bias_relu(values: Tensor, bias: Tensor) -> Tensor:
     """Values (..., C) with a bias added, and zero where that is negative; C is a power of two."""
     out, size = torch.empty_like(values), values.numel()
-    _rectify[(triton.cdiv(size, BLOCK),)](values, bias, out, size, len(bias), BLOCK)
+    _bias_relu[(triton.cdiv(size, BLOCK),)](values, bias, out, size, len(bias), BLOCK)
     return out
 
 
-def rectify_backward(gradient: Tensor, out: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def bias_relu_backward(gradient: Tensor, out: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The gradients of values and of bias."""
     width = out.shape[-1]
     rows = out.numel() // width
@@ -170,7 +170,7 @@ def rectify_backward(gradient: Tensor, out: Tensor, dtype: torch.dtype) -> tuple
     programs = min(triton.cdiv(rows, tall), PROGRAMS)
     moved, parts = torch.empty_like(out), torch.empty(programs, width, device=out.device)
     turns = triton.cdiv(rows, programs * tall)
-    _rectify_backward[(programs,)](gradient, out, moved, parts, rows, turns, width, tall)
+    _bias_relu_backward[(programs,)](gradient, out, moved, parts, rows, turns, width, tall)
     return moved, _added_up(parts, dtype)
 
 

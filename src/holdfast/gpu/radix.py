@@ -20,7 +20,7 @@ def _place(blocks, block):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _keys(scores, feasible, start, length, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _score_keys(scores, feasible, start, length, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     offset = tl.arange(0, BLOCK)
     score = tl.load(scores + start + offset, mask=offset < length, other=0.0)
     allowed = tl.load(feasible + start + offset, mask=offset < length, other=0)
@@ -42,7 +42,7 @@ def _count(  # type: ignore[no-untyped-def]
     """How often each value of a digit occurs among the keys of a tensor that begin with its prefix."""
     block = tl.program_id(0)
     tensor, start, length = _place(blocks, block)
-    keys = _keys(scores, feasible, start, length, BLOCK)
+    keys = _score_keys(scores, feasible, start, length, BLOCK)
     fits = (keys >> SHIFT) // BINS == tl.load(prefixes + tensor)
     fits = fits & (keys >= 0)
     digits = tl.where(fits, (keys >> SHIFT) & (BINS - 1), 0)
@@ -71,7 +71,7 @@ def _ties(scores, feasible, blocks, thresholds, ties, BLOCK: tl.constexpr):  # t
     """How many keys of each block equal the k-th largest."""
     block = tl.program_id(0)
     tensor, start, length = _place(blocks, block)
-    same = _keys(scores, feasible, start, length, BLOCK) == tl.load(thresholds + tensor)
+    same = _score_keys(scores, feasible, start, length, BLOCK) == tl.load(thresholds + tensor)
     tl.store(ties + block, tl.sum(same.to(tl.int32), 0))
 
 
@@ -83,7 +83,7 @@ def _write(scores, feasible, blocks, thresholds, wanted, ties, mask, BLOCK: tl.c
     first = tl.load(blocks + 4 * block + 3)
     others = first + tl.arange(0, MOST)
     before = tl.sum(tl.load(ties + others, mask=others < block, other=0), 0)
-    keys = _keys(scores, feasible, start, length, BLOCK)
+    keys = _score_keys(scores, feasible, start, length, BLOCK)
     threshold = tl.load(thresholds + tensor)
     same = keys == threshold
     rank = before + tl.cumsum(same.to(tl.int32), 0)

@@ -13,7 +13,7 @@ from holdfast.errors import Mistake
 from holdfast.learners.learner import Datasets, LearnerSpec, windows_of
 from holdfast.learners.subnetworks import Room, SubnetworkConfig, SubnetworkLearner
 from holdfast.nets.backbone import NetConfig
-from holdfast.subnets.claim import SubnetConfig, claim, free_entries, shares, unmasked_start
+from holdfast.subnets.claim import SubnetConfig, claim, free_entries, next_task_counts, unmasked_start
 from holdfast.subnets.copies import Copy
 from holdfast.subnets.masked import FixedMask, Masked, Unmasked
 from holdfast.subnets.selection import largest
@@ -39,7 +39,7 @@ class PackNet(SubnetworkLearner):
     def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
         fitting = self.fitting(task.interface)
         room = self.room(fitting[0] if fitting else self.copies, task.interface)
-        counts = shares(self.subnets, room.layout, free_entries(room.layout, room.copy), len(room.earlier))
+        counts = next_task_counts(self.subnets, room.layout, free_entries(room.layout, room.copy), len(room.earlier))
         if not any(counts):  # where one tensor has nothing left, the task still sees what earlier tasks own of it
             raise Mistake(
                 f"no weights are left for {task.name}: subnets.tasks must be at least the number of tasks to learn"

@@ -58,9 +58,9 @@ class PixelEncoder(nn.Module):
         seen = seen.permute(0, 3, 1, 2)  # channels last in memory alone
         out, channels = first.weight.shape[:2]
         kernel = first.weight.view(out, channels, 2, BLOCK, 2, BLOCK).permute(0, 1, 3, 5, 2, 4).reshape(out, -1, 2, 2)
-        seen = rectified(F.conv2d(seen, _channels_last(kernel / 255)), first.bias)
-        seen = rectified(F.conv2d(seen, _channels_last(second.weight), None, second.stride), second.bias)
-        seen = rectified(F.conv2d(seen, _channels_last(third.weight)), third.bias)
+        seen = bias_relu(F.conv2d(seen, _channels_last(kernel / 255)), first.bias)
+        seen = bias_relu(F.conv2d(seen, _channels_last(second.weight), None, second.stride), second.bias)
+        seen = bias_relu(F.conv2d(seen, _channels_last(third.weight)), third.bias)
         return self.layers[1:](self._flattened(seen))
 
     def _flattened(self, seen: Tensor) -> Tensor:
@@ -75,32 +75,32 @@ def _channels_last(kernel: Tensor) -> Tensor:
     return kernel.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)  # by hand: vmap knows no memory formats
 
 
-def rectified(frames: Tensor, bias: Tensor | None) -> Tensor:
+def bias_relu(frames: Tensor, bias: Tensor | None) -> Tensor:
     """A bias for each channel added, and nothing below zero; (N, C, H, W), channels last in memory."""
     assert bias is not None  # every convolution here has one
     if torch.is_grad_enabled():
-        return Rectified.apply(frames, bias)
+        return FusedBiasRelu.apply(frames, bias)
     return F.relu(frames + bias[:, None, None])
 
 
-class Rectified(torch.autograd.Function):
+class FusedBiasRelu(torch.autograd.Function):
     """The same in one launch each way."""
 
     @staticmethod
     def forward(ctx: Any, frames: Tensor, bias: Tensor) -> Tensor:
-        from holdfast.gpu.layers import rectify
+        from holdfast.gpu.layers import bias_relu
 
-        out = rectify(frames.permute(0, 2, 3, 1).contiguous(), bias)
+        out = bias_relu(frames.permute(0, 2, 3, 1).contiguous(), bias)
         ctx.save_for_backward(out)
         ctx.dtype = bias.dtype
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        from holdfast.gpu.layers import rectify_backward
+        from holdfast.gpu.layers import bias_relu_backward
 
         (out,) = ctx.saved_tensors
-        moved, of_bias = rectify_backward(gradient.permute(0, 2, 3, 1).contiguous(), out, ctx.dtype)
+        moved, of_bias = bias_relu_backward(gradient.permute(0, 2, 3, 1).contiguous(), out, ctx.dtype)
         return moved.permute(0, 3, 1, 2), of_bias
 
 

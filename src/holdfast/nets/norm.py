@@ -25,15 +25,15 @@ class Norm(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         if not (own_kernels(tokens) and torch.is_grad_enabled()):
             return F.layer_norm(tokens, self.weight.shape, self.weight, self.bias, EPSILON)
-        return OneLaunch.apply(tokens, self.weight, self.bias, self._precision(tokens))
+        return FusedNorm.apply(tokens, self.weight, self.bias, self._precision(tokens))
 
-    def joined(self, tokens: Tensor, branch: Tensor, seed: Tensor | None) -> tuple[Tensor, Tensor]:
+    def add_and_norm(self, tokens: Tensor, branch: Tensor, seed: Tensor | None) -> tuple[Tensor, Tensor]:
         """The tokens with a branch added, some of it dropped while training; and these normalised."""
         if seed is None:
             tokens = tokens + F.dropout(branch, self.dropout, self.training)
             return tokens, self(tokens)
         share = self.dropout if self.training else 0.0
-        return Joined.apply(tokens, branch, seed, share, self.weight, self.bias, self._precision(tokens))
+        return FusedAddNorm.apply(tokens, branch, seed, share, self.weight, self.bias, self._precision(tokens))
 
     def _precision(self, tokens: Tensor) -> torch.dtype:
         return precision_of_products(tokens.device) if self.before_product else torch.float32
@@ -46,7 +46,7 @@ def seeds(tokens: Tensor, branches: int) -> Sequence[Tensor | None]:
     return [None] * branches
 
 
-class OneLaunch(torch.autograd.Function):
+class FusedNorm(torch.autograd.Function):
     """`Norm.forward` by our own kernels."""
 
     @staticmethod
@@ -64,8 +64,8 @@ class OneLaunch(torch.autograd.Function):
         return *norm_backward(gradient.contiguous(), *ctx.saved_tensors)[:3], None
 
 
-class Joined(torch.autograd.Function):
-    """`Norm.joined` by our own kernels; what is dropped is drawn again backward, not kept."""
+class FusedAddNorm(torch.autograd.Function):
+    """`Norm.add_and_norm` by our own kernels; what is dropped is drawn again backward, not kept."""
 
     @staticmethod
     def forward(
@@ -81,9 +81,9 @@ class Joined(torch.autograd.Function):
         from holdfast.gpu.layers import norm_forward
 
         ctx.share, joining = share, (branch.contiguous(), seed, share)
-        joined, out, *moments = norm_forward(tokens.contiguous(), weight, bias, EPSILON, dtype, joining)
-        ctx.save_for_backward(seed, joined, weight, *moments)
-        return joined, out
+        add_and_norm, out, *moments = norm_forward(tokens.contiguous(), weight, bias, EPSILON, dtype, joining)
+        ctx.save_for_backward(seed, add_and_norm, weight, *moments)
+        return add_and_norm, out
 
     @staticmethod
     def backward(

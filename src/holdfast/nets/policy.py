@@ -64,7 +64,7 @@ class Policy:
 
     def _observations(self, given: Any, rows: int) -> np.ndarray:
         """The observations, (N, *obs); raises unless the network can read them."""
-        observations = _array("observation", given)
+        observations = _as_array("observation", given)
         observations = observations[None] if self.single else observations
         expected = (rows, *self.interface.observation)
         if observations.shape != expected:
@@ -79,7 +79,7 @@ class Policy:
 
     def _rewards(self, given: Any, rows: int) -> np.ndarray:
         """The rewards, (N,) or one for all; raises unless they are numbers that returns-to-go can be made of."""
-        rewards = _array("reward", given)
+        rewards = _as_array("reward", given)
         if rewards.shape not in ((), (rows,)) or rewards.dtype.kind not in "biuf":
             raise Mistake(f"the policy expects a reward for each of {rows} episodes, got {shown(given)}")
         rewards = rewards.astype(np.float64)
@@ -87,7 +87,7 @@ class Policy:
         return rewards
 
 
-def _array(name: str, given: Any) -> np.ndarray:
+def _as_array(name: str, given: Any) -> np.ndarray:
     try:
         return np.asarray(given)
     except (TypeError, ValueError, RuntimeError):  # lists of different lengths, or a tensor on a GPU

@@ -53,8 +53,8 @@ class Trunk(nn.Module):
         first, *following = [block.attention_norm for block in blocks] + [self.last_norm]
         normed, seed = first(tokens), iter(seeds(tokens, 2 * len(blocks)))
         for block, norm in zip(blocks, following, strict=True):
-            tokens, normed = block.wide_norm.joined(tokens, block.attention(normed, allowed), next(seed))
-            tokens, normed = norm.joined(tokens, block.wide(normed), next(seed))
+            tokens, normed = block.wide_norm.add_and_norm(tokens, block.attention(normed, allowed), next(seed))
+            tokens, normed = norm.add_and_norm(tokens, block.wide(normed), next(seed))
         return normed
 
 

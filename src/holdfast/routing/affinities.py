@@ -234,11 +234,11 @@ def symmetric_kl(mean: Tensor, variance: Tensor, other_mean: Tensor, other_varia
 def replay_distance(learned: Tensor, new: Tensor) -> float:
     """The mean KL divergence between observations paired by index, each made a distribution by softmax."""
     pairs = min(len(learned), len(new))
-    source, incoming = (torch.log_softmax(_flat(memory[:pairs]), dim=1) for memory in (learned, new))
+    source, incoming = (torch.log_softmax(_flattened(memory[:pairs]), dim=1) for memory in (learned, new))
     return float((source.exp() * (source - incoming)).sum(dim=1).mean())
 
 
-def _flat(observations: Tensor) -> Tensor:
+def _flattened(observations: Tensor) -> Tensor:
     scale = 255.0 if observations.dtype == torch.uint8 else 1.0
     return observations.flatten(1).double() / scale
 

@@ -20,11 +20,11 @@ class Candidate:
 
     def record(self) -> dict[str, Any]:
         """The candidate as plain data; null stands for infinitely far, for which JSON has no number."""
-        parts = {name: _finite(score) for name, score in self.parts.items()}
-        return {**asdict(self), "distance": _finite(self.distance), "parts": parts}
+        parts = {name: _finite_or_none(score) for name, score in self.parts.items()}
+        return {**asdict(self), "distance": _finite_or_none(self.distance), "parts": parts}
 
 
-def _finite(distance: float) -> float | None:
+def _finite_or_none(distance: float) -> float | None:
     return distance if isfinite(distance) else None
 
 

@@ -12,8 +12,8 @@ from holdfast.registry import LEARNERS, NETS
 from holdfast.runs.devices import check_device, check_memory
 from holdfast.runs.plan import Plan, completed
 from holdfast.subnets.claim import SubnetConfig
+from holdfast.tasks.data_reports import Report, silent
 from holdfast.tasks.environments import Protocol
-from holdfast.tasks.recorded import Report, silent
 from holdfast.tasks.suite import Settings, Suite, SuiteSpec, check_suite, suite_spec
 
 PRESETS = ("paper",)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from holdfast.errors import Mistake
-from holdfast.evaluation.metrics import shares
+from holdfast.evaluation.metrics import normalised_scores
 from holdfast.study.groups import Group, group_runs
 from holdfast.study.summary import floors
 from holdfast.study.tables import Records
@@ -26,10 +26,10 @@ def _shares(one: Group, tasks: list[str]) -> np.ndarray:
     for matrix in one.matrices:
         places = [matrix.tasks.index(task) for task in tasks]
         final, targets = np.array(matrix.mean[-1], float)[places], [matrix.targets[place] for place in places]
-        found = shares(final, targets, floors(tasks))
-        if found is None:
+        row = normalised_scores(final, targets, floors(matrix.suite, tasks))
+        if row is None:
             raise Mistake(f"the targets of {matrix.suite} are not above 0: there are no normalised scores of it")
-        rows.append(found)
+        rows.append(row)
     return np.array(rows)
 
 

@@ -6,9 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from holdfast.benchmarks.panda.random_returns import SCORES
 from holdfast.evaluation.matrix import Cells, Matrix, over_tasks
-from holdfast.evaluation.metrics import avg_gap, norm_avg, shares
+from holdfast.evaluation.metrics import avg_gap, norm_avg, normalised_scores
 from holdfast.evaluation.statistics import (
     Interval,
     Measure,
@@ -18,6 +17,7 @@ from holdfast.evaluation.statistics import (
     success_rate,
     task_mean,
 )
+from holdfast.registry import SUITES
 from holdfast.study.expert_record import ExpertRecord
 
 
@@ -128,7 +128,7 @@ def summarise(matrices: Sequence[Matrix], expert: ExpertRecord | None = None) ->
             for task, stage in zip(tasks, runs.learned, strict=True)
         },
         normalised=None if norm_avg(targets, targets) is None else runs.mean(over_tasks(norm_avg, targets)),
-        middle=_middle(runs, tasks, targets),
+        middle=_middle(runs, targets, floors(first.suite, tasks)),
         gap=runs.mean(over_tasks(avg_gap, targets)),
         behind=_behind(matrices, expert) if expert else None,
         forgetting=_forgetting(runs),
@@ -167,19 +167,20 @@ def _scores(matrices: Sequence[Matrix]) -> dict[str, dict[str, float]]:
     return found
 
 
-def floors(tasks: Sequence[str]) -> list[float]:
-    """The returns that count as 0 %: random play for tasks with negative targets, otherwise 0."""
-    return [SCORES.get(task, 0.0) for task in tasks]
+def floors(suite: str, tasks: Sequence[str]) -> list[float]:
+    """The returns that count as 0 %: those of random actions where the suite states them, otherwise 0."""
+    random_returns = SUITES[suite].random_returns if suite in SUITES else {}
+    return [random_returns.get(task, 0.0) for task in tasks]
 
 
-def _middle(runs: Histories, tasks: Sequence[str], targets: Sequence[float]) -> Estimate | None:
-    if shares(np.array(targets), targets, floors(tasks)) is None:
+def _middle(runs: Histories, targets: Sequence[float], lowest: Sequence[float]) -> Estimate | None:
+    if normalised_scores(np.array(targets), targets, lowest) is None:
         return None
 
     def measure(means: np.ndarray) -> np.ndarray:
-        found = shares(means[..., -1], targets, floors(tasks))
-        assert found is not None
-        return interquartile_mean(100 * found.reshape(*found.shape[:-2], -1))
+        scores = normalised_scores(means[..., -1], targets, lowest)
+        assert scores is not None
+        return interquartile_mean(100 * scores.reshape(*scores.shape[:-2], -1))
 
     return runs.estimate(measure)
 

@@ -55,7 +55,7 @@ def free_entries(layout: Layout, copy: Copy) -> list[int]:
     return [int((~occupied).sum()) for (occupied,) in layout.pieces(copy.occupied)]
 
 
-def shares(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> list[int]:
+def next_task_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> list[int]:
     """How many entries of each tensor there are for the next task of a copy that holds `held` tasks."""
     if config.schedule == "equal_remaining":
         left = max((config.tasks or 1) - held, 1)  # tasks still to come, the next one included
@@ -65,12 +65,12 @@ def shares(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int)
 
 def has_room(config: SubnetConfig, layout: Layout, copy: Copy, held: int) -> bool:
     """Whether the next task of a copy that holds `held` tasks can select something in every tensor."""
-    return 0 not in shares(config, layout, free_entries(layout, copy), held)
+    return 0 not in next_task_counts(config, layout, free_entries(layout, copy), held)
 
 
 def selected_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> list[int]:
     """The shares of the next task, which selects all of them; raises if it would select nothing in some tensor."""
-    counts = shares(config, layout, free, held)
+    counts = next_task_counts(config, layout, free, held)
     if 0 not in counts:
         return counts
     starved = [name for name, count in zip(layout.names, counts, strict=True) if count == 0]

@@ -30,7 +30,7 @@ class StraightThrough(torch.autograd.Function):
         return gradient * scores.sign(), None
 
 
-class OneLaunch(torch.autograd.Function):
+class FusedMaskedWeights(torch.autograd.Function):
     """What `Masked.seen` says, by our own kernels."""
 
     @staticmethod
@@ -125,7 +125,7 @@ class Masked(nn.Module):
         if self.selector is None:
             return (self.values() * mask).to(dtype)
         if own_kernels(self.free):
-            return OneLaunch.apply(self.free, self.scores, self.frozen, self.occupied, mask, dtype)
+            return FusedMaskedWeights.apply(self.free, self.scores, self.frozen, self.occupied, mask, dtype)
         return (self.values() * StraightThrough.apply(self.scores, mask)).to(dtype)
 
     def describe(self) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from holdfast.data.locks import locked
 from holdfast.data.validation import Range, shown, validate, validated
 from holdfast.errors import MissingData, Mistake
 from holdfast.registry import SUITES
+from holdfast.tasks.data_reports import DataCheck, Local, Report, silent
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.interface import Interface
-from holdfast.tasks.recorded import DataCheck, Local, Report, silent
 from holdfast.tasks.task import NAME, Task
 from holdfast.tasks.view import View
 
@@ -88,7 +88,9 @@ class SuiteSpec:
     experts: Experts | None = field(default=None, repr=False)
     """The experts that can be trained or tuned."""
     view: Callable[[Task, Protocol], View] | None = field(default=None, repr=False)
-    """Opens a task's simulator to be looked at; without it, a page has no videos of the suite."""
+    """Opens a task's simulator for a video; without it, the report page has no videos of the suite."""
+    random_returns: Mapping[str, float] = field(default_factory=dict, repr=False)
+    """Mean return of random actions by task name: the return that counts as 0 % in normalised scores (default 0)."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):  # it becomes part of file names

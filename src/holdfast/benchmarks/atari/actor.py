@@ -23,7 +23,7 @@ Returned = TypeVar("Returned")
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 
 
-class Player(nn.Module):
+class ActorCritic(nn.Module):
     """The network of Mnih et al. (2015) with a policy and a value on top."""
 
     def __init__(self, actions: int) -> None:
@@ -58,22 +58,22 @@ def _orthogonal(layer: Layer, gain: float) -> Layer:
     return layer
 
 
-def save_actor(player: Player, trained: int, path: Path) -> None:
+def save_actor(network: ActorCritic, trained: int, path: Path) -> None:
     """Writes the weights and the number of steps they were trained for."""
     partial = path.with_name(path.name + ".partial")
-    weights = {name: weight.cpu().contiguous() for name, weight in player.state_dict().items()}
+    weights = {name: weight.cpu().contiguous() for name, weight in network.state_dict().items()}
     save_file(weights, partial, metadata={"trained": str(trained)})
     partial.replace(path)
 
 
-def load_actor(player: Player, path: Path) -> int:
+def load_actor(network: ActorCritic, path: Path) -> int:
     """Reads weights, of any float type, into the player and returns the number of steps they were trained for."""
     if not path.is_file():
         raise Mistake(f"there is no checkpoint {path}")
     try:
-        player.load_state_dict(load_file(path))
+        network.load_state_dict(load_file(path))
     except (OSError, SafetensorError, RuntimeError):
-        raise Mistake(f"{path} is no checkpoint of a player with {player.actor.out_features} actions") from None
+        raise Mistake(f"{path} is no checkpoint of a network with {network.actor.out_features} actions") from None
     with safe_open(path, framework="pt") as file:
         return int((file.metadata() or {}).get("trained", 0))
 
@@ -100,12 +100,12 @@ class Decision(NamedTuple):
 class ActionSampler:
     """Draws actions for a fixed number of screens. What it returns is overwritten by the next call."""
 
-    def __init__(self, player: Player, count: int, generator: torch.Generator, graphs: bool = True) -> None:
+    def __init__(self, network: ActorCritic, count: int, generator: torch.Generator, graphs: bool = True) -> None:
         device = generator.device
-        self.player, self.generator = player, generator
+        self.network, self.generator = network, generator
         self.frames = torch.zeros(count, *STACK, dtype=torch.uint8, device=device)
         self.temperatures = torch.ones(count, device=device)  # to be written to, one for each screen
-        self._noise = torch.ones(count, player.actor.out_features, device=device)
+        self._noise = torch.ones(count, network.actor.out_features, device=device)
         self._host = torch.zeros(count, *STACK, dtype=torch.uint8, pin_memory=device.type == "cuda")
         self._decide = captured_call(self._draw, graphs)
 
@@ -122,7 +122,7 @@ class ActionSampler:
 
     @torch.no_grad()
     def _draw(self) -> Decision:
-        logits, values = self.player(self.frames)
+        logits, values = self.network(self.frames)
         log_probs = (logits / self.temperatures[:, None]).log_softmax(-1)
         actions = (log_probs - self._noise.log()).argmax(-1)  # the first of exponential clocks to ring: a categorical
         return Decision(actions, log_probs.gather(1, actions[:, None]).squeeze(1), values)

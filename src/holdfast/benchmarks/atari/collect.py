@@ -14,10 +14,10 @@ from holdfast.benchmarks.atari.traces import BLOCK, FIRST, Trace
 Act = Callable[[np.ndarray], np.ndarray]
 """From stacked frames (lanes, 4, 84, 84) uint8 to actions (lanes,) int64."""
 
-Collected = TypeVar("Collected", "Take", Trace)
+Collected = TypeVar("Collected", "OngoingEpisode", Trace)
 
 
-class Take:
+class OngoingEpisode:
     """An episode while it is being played: a few no-ops, then the player's actions."""
 
     def __init__(self, noops: int) -> None:
@@ -49,7 +49,7 @@ class Take:
         return Trace(actions, checksums, self.score, min(self.noops, len(actions)), progress)
 
 
-def all_complete(takes: Sequence[Take]) -> bool:
+def all_complete(takes: Sequence[OngoingEpisode]) -> bool:
     return all(take.complete for take in takes)
 
 
@@ -59,15 +59,15 @@ def collect_episodes(
     noops: Sequence[int],
     seed: int,
     deadline: float,
-    over: Callable[[Sequence[Take]], bool] = all_complete,
-) -> list[Take]:
+    over: Callable[[Sequence[OngoingEpisode]], bool] = all_complete,
+) -> list[OngoingEpisode]:
     """Plays one episode for each entry of `noops`, which says with how many no-ops it starts.
 
     Ends when the takes say that it is over, or the clock shows `deadline`. Returns the takes in the order of `noops`;
     first come those that the lanes begin with. No lane begins more than asked for, so that short episodes are not
     preferred.
     """
-    takes = [Take(count) for count in noops]
+    takes = [OngoingEpisode(count) for count in noops]
     waiting = iter(takes)
     frames, _ = env.reset(seed=seed)
     lanes = [next(waiting, None) for _ in frames]

@@ -9,7 +9,7 @@ from holdfast.benchmarks.atari.games import HORIZON, Game, games
 from holdfast.benchmarks.atari.replay import replay
 from holdfast.benchmarks.atari.sources import SOURCES
 from holdfast.errors import Mistake
-from holdfast.tasks.recorded import DataCheck, Report
+from holdfast.tasks.data_reports import DataCheck, Report
 from holdfast.tasks.suite import Suite
 
 

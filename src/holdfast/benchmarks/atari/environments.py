@@ -5,23 +5,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.benchmarks.atari.cache import STACK
+from holdfast.benchmarks.atari.frame_cache import STACK
 from holdfast.benchmarks.atari.traces import Emulator, Origin
 from holdfast.tasks.environments import Environments, Step
 
 
 @dataclass(frozen=True)
-class Start:
+class Stochasticity:
     """What differs between two episodes of a game."""
 
     noops: int = 0  # up to so many no-ops at the start, as the seed says
     sticky: float = 0.0  # the chance that the emulator repeats the last action instead, as the seed says
 
 
-class Arcade(Environments):
+class AtariEnvironments(Environments):
     """Emulators of one game; an episode is a function of its seed and actions, whatever lane it is in."""
 
-    def __init__(self, origin: Origin, start: Start, lanes: int) -> None:
+    def __init__(self, origin: Origin, start: Stochasticity, lanes: int) -> None:
         self.start = start
         self.emulators = [Emulator(origin, STACK, start.sticky) for _ in range(lanes)]
 

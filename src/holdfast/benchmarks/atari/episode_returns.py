@@ -9,7 +9,7 @@ import numpy as np
 LAST = 100  # games
 
 
-class Tally:
+class EpisodeReturns:
     """Returns of whole games over all lives, although the emulators report an end with every life."""
 
     def __init__(self, *shape: int) -> None:

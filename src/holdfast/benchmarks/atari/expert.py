@@ -14,13 +14,13 @@ import numpy as np
 import torch
 import tyro
 
-from holdfast.benchmarks.atari.actor import STACK, ActionSampler, Player, load_actor, save_actor
+from holdfast.benchmarks.atari.actor import STACK, ActionSampler, ActorCritic, load_actor, save_actor
 from holdfast.benchmarks.atari.ppo import Ppo
 from holdfast.benchmarks.atari.recording import RecordingConfig, compare_experts, record_expert, score_summary
+from holdfast.benchmarks.atari.rollout_collector import RolloutCollector
 from holdfast.benchmarks.atari.traces import Origin, Recording, emulators
 from holdfast.benchmarks.atari.traces import save_traces as save_recording
 from holdfast.benchmarks.atari.train import TrainingProgress, train_expert
-from holdfast.benchmarks.atari.vectors import Workshop
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
 from holdfast.tasks.suite import Say
@@ -90,7 +90,7 @@ def before(config: AtariExpertConfig) -> Any:
         raise Mistake(f"{path} is damaged: bring it back, or remove it to go on without its story") from None
 
 
-class Maker:
+class ExpertBuilder:
     """Makes one expert; what it has so far is in `config.out` at any time."""
 
     def __init__(self, config: AtariExpertConfig, say: Say) -> None:
@@ -100,10 +100,10 @@ class Maker:
         torch.manual_seed(config.seed)
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self.origin = Origin(config.game, "PPO")
-        self.player = Player(actions_of(self.origin)).to(self.device)
+        self.network = ActorCritic(actions_of(self.origin)).to(self.device)
         self.origin = replace(self.origin, emulator=version("ale-py"))
         if config.init is not None:
-            self.origin = replace(self.origin, trained=load_actor(self.player, config.init))
+            self.origin = replace(self.origin, trained=load_actor(self.network, config.init))
         try:
             config.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -114,14 +114,14 @@ class Maker:
     def train(self, deadline: float) -> None:
         """Trains until the clock shows `deadline`."""
         config, earlier = self.config, self.origin.trained
-        workshop = Workshop(config.game, self.player, config.ppo, config.seed, self.generator, config.graphs)
+        collector = RolloutCollector(config.game, self.network, config.ppo, config.seed, self.generator, config.graphs)
         for progress in train_expert(
-            self.player, workshop, config.ppo, self.generator, deadline, config.enough, config.graphs
+            self.network, collector, config.ppo, self.generator, deadline, config.enough, config.graphs
         ):
             self.report.progress(progress)
             self.origin = replace(self.origin, trained=earlier + progress.steps)
-            save_actor(self.player, self.origin.trained, config.out / f"{config.game}.safetensors")
-        workshop.close()
+            save_actor(self.network, self.origin.trained, config.out / f"{config.game}.safetensors")
+        collector.close()
         self.report.add("trained", self.origin.trained)
         self.report.add("steps per second", progress.steps / progress.seconds)
 
@@ -130,7 +130,7 @@ class Maker:
         config = self.config
         rng = np.random.default_rng(config.seed)
         env = emulators(self.origin, config.recorder.lanes, stack=STACK[0])
-        sampler = ActionSampler(self.player, config.recorder.lanes, self.generator, config.graphs)
+        sampler = ActionSampler(self.network, config.recorder.lanes, self.generator, config.graphs)
         rest = deadline - time.monotonic()
         best, *others = config.recorder.temperatures
         if others:
@@ -165,7 +165,7 @@ def actions_of(origin: Origin) -> int:
 
 def make_atari_expert(config: AtariExpertConfig, say: Say = lambda line: None) -> None:
     """Trains and records, as far as the budget has time for either, and leaves everything in `config.out`."""
-    maker = Maker(config, say)
+    maker = ExpertBuilder(config, say)
     deadline = maker.begin + config.seconds
     if config.reserve < config.seconds:
         maker.train(deadline - config.reserve)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from holdfast.benchmarks.atari.cache import Cached
-from holdfast.benchmarks.atari.environments import Arcade, Start
+from holdfast.benchmarks.atari.environments import AtariEnvironments, Stochasticity
+from holdfast.benchmarks.atari.frame_cache import FrameCache
 from holdfast.benchmarks.atari.sources import SOURCES
 from holdfast.benchmarks.atari.traces import BLOCK, Origin, cut
 from holdfast.data.episodes import Dataset
@@ -11,7 +11,7 @@ from holdfast.errors import Mistake
 from holdfast.tasks.environments import Protocol
 
 HORIZON = 27_000
-STARTS = {"paper": Start(), "noop": Start(noops=30), "sticky": Start(sticky=0.25)}
+STOCHASTICITY = {"paper": Stochasticity(), "noop": Stochasticity(noops=30), "sticky": Stochasticity(sticky=0.25)}
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,21 @@ class Game:
         return self.published if known is None else float(known)
 
     @property
-    def frames(self) -> Cached:
+    def frames(self) -> FrameCache:
         """Its data, replayed."""
         whole = SOURCES[self.data].recording(self.rom)
         size = "" if self.horizon == HORIZON else f"-{self.horizon}"
-        return Cached(f"{self.rom}-{self.data}{size}", cut(whole, self.horizon) if size else whole)
+        return FrameCache(f"{self.rom}-{self.data}{size}", cut(whole, self.horizon) if size else whole)
 
     def load(self) -> Dataset:
         """Its episodes."""
         return self.frames.read()
 
-    def environments(self, protocol: Protocol) -> Arcade:
+    def environments(self, protocol: Protocol) -> AtariEnvironments:
         """Emulators that start as the protocol says."""
-        if protocol.name not in STARTS:
-            raise Mistake(f"atari5 has no protocol {protocol.name!r}; there are {', '.join(STARTS)}")
-        return Arcade(self.origin, STARTS[protocol.name], min(protocol.lanes, protocol.episodes))
+        if protocol.name not in STOCHASTICITY:
+            raise Mistake(f"atari5 has no protocol {protocol.name!r}; there are {', '.join(STOCHASTICITY)}")
+        return AtariEnvironments(self.origin, STOCHASTICITY[protocol.name], min(protocol.lanes, protocol.episodes))
 
 
 FIVE = (

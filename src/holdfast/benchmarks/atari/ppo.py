@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.benchmarks.atari.actor import STACK, Decision, Player, captured_call
+from holdfast.benchmarks.atari.actor import STACK, ActorCritic, Decision, captured_call
 from holdfast.benchmarks.atari.traces import Origin
 from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
@@ -100,15 +100,15 @@ class Rollout:
             slots[0] = slots[-1]
 
 
-class Improver:
+class PpoUpdater:
     """Improves a player on rollouts. One gradient step is one CUDA graph over memory that stays where it is."""
 
     def __init__(
-        self, player: Player, rollout: Rollout, config: Ppo, generator: torch.Generator, graphs: bool = True
+        self, network: ActorCritic, rollout: Rollout, config: Ppo, generator: torch.Generator, graphs: bool = True
     ) -> None:
-        self.player, self.rollout, self.config, self.generator = player, rollout, config, generator
+        self.network, self.rollout, self.config, self.generator = network, rollout, config, generator
         device = generator.device
-        self.parameters = list(player.parameters())
+        self.parameters = list(network.parameters())
         self.optimiser = torch.optim.Adam(
             self.parameters,
             lr=torch.tensor(config.rate, device=device),  # a tensor, so that a graph reads its present value
@@ -124,9 +124,9 @@ class Improver:
         self.advantages = torch.zeros(self.size, device=device)
         self.targets = torch.zeros(self.size, device=device)
         self.batch = torch.zeros(config.minibatch, dtype=torch.int64, device=device)
-        self._descend = self._captured_without_a_trace(graphs)
+        self._update = self._captured_without_a_trace(graphs)
 
-    def improve(self, rate: float) -> Tensor:
+    def update(self, rate: float) -> Tensor:
         """Some epochs over the rollout; returns the policy's entropy in the last minibatch."""
         rollout, config, device = self.rollout, self.config, self.generator.device
         # A cut is no end: what would have followed is paid with the last step, and nothing is expected after it.
@@ -142,12 +142,12 @@ class Improver:
             order = torch.randperm(self.size, generator=self.generator, device=device)
             for batch in order.split(config.minibatch):
                 self.batch.copy_(batch)
-                entropy = self._descend()
+                entropy = self._update()
         return entropy
 
     def _step(self) -> Tensor:
         batch, config = self.batch, self.config
-        logits, values = self.player(self.frames[batch])
+        logits, values = self.network(self.frames[batch])
         log_probs = logits.log_softmax(-1)
         chosen = log_probs.gather(1, self.actions[batch][:, None]).squeeze(1)
         ratio = (chosen - self.log_probs[batch]).exp()
@@ -166,9 +166,9 @@ class Improver:
 
     def _captured_without_a_trace(self, graphs: bool) -> Callable[[], Tensor]:
         """Capturing runs the step on an empty rollout, so weights and moments are put back afterwards."""
-        before = {name: weight.clone() for name, weight in self.player.state_dict().items()}
+        before = {name: weight.clone() for name, weight in self.network.state_dict().items()}
         step = captured_call(self._step, graphs)
-        self.player.load_state_dict(before)
+        self.network.load_state_dict(before)
         for state in self.optimiser.state.values():
             for moment in state.values():
                 moment.zero_()

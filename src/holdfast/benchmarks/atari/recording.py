@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from holdfast.benchmarks.atari.actor import ActionSampler
-from holdfast.benchmarks.atari.collect import Take, all_complete, collect_episodes, first_steps
+from holdfast.benchmarks.atari.collect import OngoingEpisode, all_complete, collect_episodes, first_steps
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
 
@@ -57,28 +57,30 @@ def compare_experts(
     sampler.temperatures.copy_(torch.tensor([choices[i % len(choices)] for i in range(lanes)]))
     noops = rng.integers(0, 30, size=lanes, endpoint=True).tolist()
 
-    def over(takes: Sequence[Take]) -> bool:
+    def over(takes: Sequence[OngoingEpisode]) -> bool:
         return all(take.complete or len(take) >= config.trial for take in takes)
 
     takes = collect_episodes(sampler.act, env, noops, int(rng.integers(2**31)), deadline, over)
     return {choice: score_summary(takes[i :: len(choices)]) for i, choice in enumerate(choices)}
 
 
-def record_expert(sampler: ActionSampler, env: Any, rng: np.random.Generator, deadline: float) -> dict[str, list[Take]]:
+def record_expert(
+    sampler: ActionSampler, env: Any, rng: np.random.Generator, deadline: float
+) -> dict[str, list[OngoingEpisode]]:
     """Plays all series at the same time and returns the takes of each, unfinished ones where time ran out."""
     noops = [int(rng.integers(0, series.noops, endpoint=True)) for series in SERIES for _ in range(series.episodes)]
 
-    def wanted(takes: Sequence[Take]) -> dict[str, list[Take]]:
+    def wanted(takes: Sequence[OngoingEpisode]) -> dict[str, list[OngoingEpisode]]:
         rest = iter(takes)
         return {series.name: first_steps(list(islice(rest, series.episodes)), series.steps) for series in SERIES}
 
-    def over(takes: Sequence[Take]) -> bool:
+    def over(takes: Sequence[OngoingEpisode]) -> bool:
         return all(all_complete(part) for part in wanted(takes).values())
 
     return wanted(collect_episodes(sampler.act, env, noops, int(rng.integers(2**31)), deadline, over))
 
 
-def score_summary(takes: Sequence[Take]) -> dict[str, float]:
+def score_summary(takes: Sequence[OngoingEpisode]) -> dict[str, float]:
     """Returns and lengths in a few numbers."""
     scores = [take.score for take in takes] or [0]
     return {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from holdfast.benchmarks.atari.cache import root
+from holdfast.benchmarks.atari.frame_cache import root
 from holdfast.benchmarks.atari.minari_episodes import RecordedPlay, import_episodes
 from holdfast.benchmarks.atari.traces import Origin, Recording, cut, load_traces, save_traces
 from holdfast.data.minari import exists

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from holdfast.benchmarks.atari.cache import STACK, local_replays
 from holdfast.benchmarks.atari.dataset import build_replays, check_replays
 from holdfast.benchmarks.atari.expert_command import EXPERTS
+from holdfast.benchmarks.atari.frame_cache import STACK, local_replays
 from holdfast.benchmarks.atari.games import FIVE, Game, games
 from holdfast.benchmarks.atari.sources import SOURCES
 from holdfast.benchmarks.atari.traces import SCREEN

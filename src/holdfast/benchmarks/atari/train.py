@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
-from holdfast.benchmarks.atari.actor import Player
-from holdfast.benchmarks.atari.ppo import Improver, Ppo
-from holdfast.benchmarks.atari.vectors import Workshop
+from holdfast.benchmarks.atari.actor import ActorCritic
+from holdfast.benchmarks.atari.ppo import Ppo, PpoUpdater
+from holdfast.benchmarks.atari.rollout_collector import RolloutCollector
 
 WARMUP = 1000  # gradients: as many as Adam's second moments need, which are new also when weights are not
 
@@ -34,8 +34,8 @@ class TrainingProgress:
 
 
 def train_expert(
-    player: Player,
-    workshop: Workshop,
+    network: ActorCritic,
+    collector: RolloutCollector,
     config: Ppo,
     generator: torch.Generator,
     deadline: float,
@@ -46,20 +46,22 @@ def train_expert(
 
     Says how it goes every 20 seconds and at the end.
     """
-    improver = Improver(player, workshop.rollout, config, generator, graphs)
+    updater = PpoUpdater(network, collector.rollout, config, generator, graphs)
     begin = reported = time.monotonic()
     rounds, going = 0, True
     while going:
         elapsed = (time.monotonic() - begin) / max(deadline - begin, 1e-9)
-        workshop.fill()
-        entropy = improver.improve(config.rate * schedule(elapsed, rounds * improver.gradients))
+        collector.fill()
+        entropy = updater.update(config.rate * schedule(elapsed, rounds * updater.gradients))
         rounds += 1
         now = time.monotonic()
-        going = now < deadline and not workshop.tally.reached(enough)
+        going = now < deadline and not collector.episode_returns.reached(enough)
         if now - reported > 20 or not going:
             reported = now
-            tally = workshop.tally
-            yield TrainingProgress(now - begin, rounds * improver.size, tally.mean(), tally.cut(), float(entropy))
+            episode_returns = collector.episode_returns
+            yield TrainingProgress(
+                now - begin, rounds * updater.size, episode_returns.mean(), episode_returns.cut(), float(entropy)
+            )
 
 
 def schedule(elapsed: float, gradients: int) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 import tyro
 
 from holdfast.benchmarks.panda.arm import ARMS, make_environment
-from holdfast.benchmarks.panda.demonstrations import EXPERTS, demonstrate
+from holdfast.benchmarks.panda.recording import EXPERTS, play_episode
 from holdfast.tasks.environments import Protocol
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     returns, successes = {}, {}
     for arm in ARMS.values():
         environment, expert = make_environment(arm.environment), EXPERTS[arm.task]()
-        played = [demonstrate(environment, expert, seed) for seed in protocol.seeds]
+        played = [play_episode(environment, expert, seed) for seed in protocol.seeds]
         returns[arm.task] = [float(recorded.rewards.sum()) for recorded, _ in played]
         successes[arm.task] = [succeeded for _, succeeded in played]
         environment.close()

@@ -9,7 +9,7 @@ from holdfast.benchmarks.panda.arm import ARMS, ArmTask, make_environment
 from holdfast.benchmarks.panda.tune import score
 
 # Of 1,000 episodes, seeds 0 to 999, with exact resets; standard error 0.15.
-SCORES = {"PandaReach": -10.041, "PandaPush": -8.174, "PandaPickAndPlace": -9.824}
+RANDOM_RETURNS = {"PandaReach": -10.041, "PandaPush": -8.174, "PandaPickAndPlace": -9.824}
 
 
 def measure(arm: ArmTask, episodes: int = 1_000) -> float:

@@ -112,7 +112,7 @@ def loss_of(net: nn.Sequential, arm: ArmModel, start: Tensor, goal: Tensor, blur
     return loss
 
 
-class Descent:
+class CosineAdam:
     """Adam with a cosine schedule."""
 
     def __init__(self, module: nn.Module, updates: int) -> None:
@@ -139,10 +139,10 @@ def optimise(env: gymnasium.Env[Any, Any], settings: ReachConfig) -> Layers:
     for _ in range(settings.generations):
         seen.append(explore(env, Reach(layers_of(net)), settings, rng))
         steps = torch.from_numpy(np.concatenate(seen))
-        descent = Descent(arm, settings.updates)
+        descent = CosineAdam(arm, settings.updates)
         for _ in range(settings.updates):
             descent.step(arm.error(steps[torch.randint(len(steps), (512,), generator=generator)]))
-        descent = Descent(net, settings.updates)
+        descent = CosineAdam(net, settings.updates)
         for update in range(settings.updates):
             goal = low + (high - low) * torch.rand(512, 3, generator=generator)
             blur = 0.0015 + 0.006 * (1 - update / settings.updates)

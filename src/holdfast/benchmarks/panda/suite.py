@@ -10,16 +10,17 @@ from holdfast.benchmarks.panda.arm import (
     HORIZON,
     OBSERVATION,
     ArmTask,
-    environments,
     load_dataset,
+    make_simulators,
 )
-from holdfast.benchmarks.panda.check import check_all
-from holdfast.benchmarks.panda.demonstrations import build_datasets
+from holdfast.benchmarks.panda.check_datasets import check_all
 from holdfast.benchmarks.panda.expert_command import EXPERTS
+from holdfast.benchmarks.panda.random_returns import RANDOM_RETURNS
+from holdfast.benchmarks.panda.recording import build_datasets
 from holdfast.benchmarks.panda.view import view
 from holdfast.data.minari import local_datasets
+from holdfast.tasks.data_reports import DataCheck, Local, Report
 from holdfast.tasks.interface import Continuous, Interface
-from holdfast.tasks.recorded import DataCheck, Local, Report
 from holdfast.tasks.suite import RecordedData, Suite, SuiteSpec
 from holdfast.tasks.task import Task
 
@@ -67,7 +68,7 @@ FORMER_BUDGETS = {"paper": "--budget full --fit.steps 50000 --protocol.name pape
 def task(arm: ArmTask, transitions: int) -> Task:
     """One arm as a task."""
     interface = Interface((OBSERVATION,), Continuous(arm.actions, ACTION), HORIZON)
-    data, simulators = partial(load_dataset, arm, transitions), partial(environments, arm.environment)
+    data, simulators = partial(load_dataset, arm, transitions), partial(make_simulators, arm.environment)
     return Task(arm.task, interface, arm.target, data, simulators, f"panda-gym {arm.environment}")
 
 
@@ -103,4 +104,5 @@ PANDA3 = SuiteSpec(
     recorded=RecordedData(build_demonstrations, check_demonstrations, local_demonstrations),
     experts=EXPERTS,
     view=view,
+    random_returns=RANDOM_RETURNS,
 )

@@ -14,7 +14,7 @@ MOVES = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [1, -1], [-1
 
 
 @dataclass(frozen=True)
-class Compass:
+class DiscreteMoves:
     """Discrete moves: stay, the four winds, and in some tasks the four between them."""
 
     actions: Discrete
@@ -35,7 +35,7 @@ class Compass:
 
 
 @dataclass(frozen=True)
-class Glide:
+class ContinuousMoves:
     """Continuous moves in one dimension (on a rail) or two."""
 
     actions: Continuous
@@ -62,7 +62,7 @@ class Rules:
     """What distinguishes one toy task from another."""
 
     goal: tuple[float, float]
-    moves: Compass | Glide
+    moves: DiscreteMoves | ContinuousMoves
     rail: bool  # the point starts, and stays, at the goal's height
     ends: bool  # at the goal, and until then the distance is to pay; otherwise the point earns by staying there
     horizon = 20
@@ -100,7 +100,7 @@ class Field(gymnasium.Env):
         return np.concatenate([self.position, self.last]).astype(np.float32)
 
 
-def demonstrate(rules: Rules, transitions: int) -> Dataset:
+def expert_dataset(rules: Rules, transitions: int) -> Dataset:
     """Episodes of the best behaviour there is, until there are that many transitions."""
     env, steps = Field(rules), 0
     episodes: list[Episode] = []

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from holdfast.benchmarks.toy.field import OBSERVATION, Compass, Field, Glide, Rules, demonstrate
+from holdfast.benchmarks.toy.field import OBSERVATION, ContinuousMoves, DiscreteMoves, Field, Rules, expert_dataset
 from holdfast.benchmarks.toy.view import view
 from holdfast.tasks.environments import InTurn, Protocol
 from holdfast.tasks.interface import Continuous, Discrete, Interface
@@ -13,7 +13,7 @@ SIZE = 4_000  # transitions per task
 GOALS = {"NorthEast": (0.6, 0.6), "SouthWest": (-0.6, -0.6), "NorthWest": (-0.6, 0.6), "SouthEast": (0.6, -0.6)}
 
 
-def environments(rules: Rules, protocol: Protocol) -> InTurn:
+def make_fields(rules: Rules, protocol: Protocol) -> InTurn:
     """Fields with these rules."""
     return InTurn(partial(Field, rules), protocol.lanes)
 
@@ -22,7 +22,12 @@ def task(name: str, rules: Rules, target: float, transitions: int) -> Task:
     """One corner of the field."""
     interface = Interface((OBSERVATION,), rules.moves.actions, rules.horizon)
     return Task(
-        name, interface, target, partial(demonstrate, rules, transitions), partial(environments, rules), f"toy {rules}"
+        name,
+        interface,
+        target,
+        partial(expert_dataset, rules, transitions),
+        partial(make_fields, rules),
+        f"toy {rules}",
     )
 
 
@@ -59,7 +64,7 @@ def near(action: float, latent: float) -> dict[str, float]:
 def corners(transitions: int | None, data: str | None) -> list[Task]:
     """Discrete moves; the last task has diagonal moves as well."""
     rules = {
-        name: Rules(goal, Compass(Discrete(9 if name == "SouthEast" else 5, 9)), rail=False, ends=False)
+        name: Rules(goal, DiscreteMoves(Discrete(9 if name == "SouthEast" else 5, 9)), rail=False, ends=False)
         for name, goal in GOALS.items()
     }
     return [task(name, rule, 20.0, transitions or SIZE) for name, rule in rules.items()]
@@ -68,7 +73,9 @@ def corners(transitions: int | None, data: str | None) -> list[Task]:
 def continuous_corners(transitions: int | None, data: str | None) -> list[Task]:
     """Continuous moves; the third task is on a rail."""
     rules = {
-        name: Rules(goal, Glide(Continuous(1 if name == "NorthWest" else 2, 2)), rail=name == "NorthWest", ends=True)
+        name: Rules(
+            goal, ContinuousMoves(Continuous(1 if name == "NorthWest" else 2, 2)), rail=name == "NorthWest", ends=True
+        )
         for name, goal in GOALS.items()
     }
     return [task(name, rule, -0.2, transitions or SIZE) for name, rule in rules.items()]

@@ -24,7 +24,7 @@ STACK = 4  # frames that a network sees at once
 
 
 @dataclass(frozen=True)
-class Cached:
+class FrameCache:
     """A recording's frames, under a name; the digest in the folder's name says that they are this recording's."""
 
     name: str

@@ -8,7 +8,7 @@ from holdfast.benchmarks.panda.arm import ArmTask, load_dataset, make_environmen
 from holdfast.data.demonstrations import Demonstrations
 from holdfast.data.minari import read
 from holdfast.errors import Mistake
-from holdfast.tasks.recorded import DataCheck
+from holdfast.tasks.data_reports import DataCheck
 
 BINS = 10
 

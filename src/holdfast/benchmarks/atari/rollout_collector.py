@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from holdfast.benchmarks.atari.actor import ActionSampler, Player
-from holdfast.benchmarks.atari.episode_returns import Tally
+from holdfast.benchmarks.atari.actor import ActionSampler, ActorCritic
+from holdfast.benchmarks.atari.episode_returns import EpisodeReturns
 from holdfast.benchmarks.atari.ppo import VECTORS, Ppo, Rollout
 from holdfast.benchmarks.atari.traces import Origin
 
 
-class Workshop:
+class RolloutCollector:
     """Fills a rollout with what the player does in all emulators."""
 
     def __init__(
-        self, game: str, player: Player, config: Ppo, seed: int, generator: torch.Generator, graphs: bool = True
+        self, game: str, network: ActorCritic, config: Ppo, seed: int, generator: torch.Generator, graphs: bool = True
     ) -> None:
         self.vectors = [_vector(game, config.envs) for _ in range(VECTORS)]
         self.rollout = Rollout(config.steps, config.envs, generator.device)
-        self.tally = Tally(VECTORS, config.envs)
+        self.episode_returns = EpisodeReturns(VECTORS, config.envs)
         self._limits = horizons(config) * Origin.skip  # in frames, as the emulators count
         self._clocks = np.zeros((VECTORS, config.envs))
-        self._sampler = ActionSampler(player, config.envs, generator, graphs)
+        self._sampler = ActionSampler(network, config.envs, generator, graphs)
         for i, vector in enumerate(self.vectors):
             frames, _ = vector.reset(seed=seed + 1000 * i)
             self._send(i, frames, slot=-1)
@@ -42,7 +42,9 @@ class Workshop:
         frames, rewards, ends, _, info = self.vectors[vector].recv()
         clocks = info["episode_frame_number"]
         cut = clocks >= self._limits[vector]
-        self.tally.add(vector, rewards, clocks < self._clocks[vector], cut)  # only a new game sets a clock back
+        self.episode_returns.add(
+            vector, rewards, clocks < self._clocks[vector], cut
+        )  # only a new game sets a clock back
         beyond = np.zeros(len(cut), np.float32)
         if cut.any():
             beyond = self._sampler.decide(frames).values.cpu().numpy() * (cut & ~ends)
@@ -82,7 +84,7 @@ def _vector(game: str, envs: int) -> Any:
     return AtariVectorEnv(
         game,
         envs,
-        max_num_frames_per_episode=2 * Origin.horizon * Origin.skip,  # never: the workshop cuts
+        max_num_frames_per_episode=2 * Origin.horizon * Origin.skip,  # never: the collector cuts
         noop_max=30,
         use_fire_reset=False,
         life_loss_info=True,

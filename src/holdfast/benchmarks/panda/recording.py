@@ -12,18 +12,18 @@ import numpy as np
 
 from holdfast.benchmarks.panda.arm import INTERFACE, ArmTask, make_environment, plain, quiet
 from holdfast.benchmarks.panda.experts import Expert, Pick, Push, Reach
-from holdfast.benchmarks.panda.random_returns import SCORES
+from holdfast.benchmarks.panda.random_returns import RANDOM_RETURNS
 from holdfast.data.demonstrations import Demonstrations
 from holdfast.data.minari import exists, write
+from holdfast.tasks.data_reports import Report
 from holdfast.tasks.processes import processes
-from holdfast.tasks.recorded import Report
 
 BLOCK = 25  # episodes a process plays before it reports
 AHEAD = 2 * (os.cpu_count() or 1)  # blocks that are asked for before they are needed
 EXPERTS: dict[str, Callable[[], Expert]] = {"PandaReach": Reach, "PandaPush": Push, "PandaPickAndPlace": Pick}
 
 
-def demonstrate(env: gymnasium.Env, expert: Expert, seed: int) -> tuple[Demonstrations, bool]:
+def play_episode(env: gymnasium.Env, expert: Expert, seed: int) -> tuple[Demonstrations, bool]:
     """One episode, and whether it succeeded."""
     observation, _ = env.reset(seed=seed)
     seen, actions, rewards, over = [observation], [], [], False
@@ -69,7 +69,7 @@ def _in_order(pool: Executor, play_block: Callable[[range], list]) -> Iterator[l
 
 def _play_block(arm: ArmTask, seeds: range) -> list[Demonstrations]:
     env, expert = _environment(arm.environment), EXPERTS[arm.task]()
-    played = [demonstrate(env, expert, seed) for seed in seeds]
+    played = [play_episode(env, expert, seed) for seed in seeds]
     return [recorded for recorded, succeeded in played if succeeded]  # a failure teaches failing
 
 
@@ -86,7 +86,7 @@ def keep(arm: ArmTask, transitions: int, recorded: Demonstrations) -> None:
         "algorithm_name": "scripted expert of holdfast.benchmarks.panda.experts, successful episodes",
         "description": f"{arm.environment}, {transitions} transitions, episodes from seed 0 on.",
         "ref_max_score": float(totals.mean()),
-        "ref_min_score": SCORES[arm.task],
+        "ref_min_score": RANDOM_RETURNS[arm.task],
         "requirements": ["panda-gym"],
     }
     environment = plain(arm.environment)
