@@ -82,13 +82,13 @@ def test_the_norm_and_its_gradients_are_torchs(width, dtype, kernel_device):
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_a_branch_joins_the_tokens_with_some_of_it_dropped_and_the_same_dropped_backward(share, kernel_device):
-    from holdfast.nets.norm import Joined
+    from holdfast.nets.norm import FusedAddNorm
 
     shapes = (200, 100), (200, 100), (100,), (100,)
     parts = [draw(*shape, seed=seed, device=kernel_device) for seed, shape in enumerate(shapes)]
     tokens, branch, weight, bias = (part.requires_grad_() for part in parts)
     seed = torch.tensor([7], device=kernel_device)
-    joined, out = Joined.apply(tokens, branch, seed, share, weight, bias, torch.float32)
+    joined, out = FusedAddNorm.apply(tokens, branch, seed, share, weight, bias, torch.float32)
     kept = ((joined - tokens).abs() > 0).float().detach()
     assert abs(1 - float(kept.mean()) - share) < 0.01
     expected = tokens + branch * kept / (1 - share)
@@ -101,12 +101,12 @@ def test_a_branch_joins_the_tokens_with_some_of_it_dropped_and_the_same_dropped_
 
 
 def test_what_is_dropped_depends_on_the_seed(kernel_device):
-    from holdfast.nets.norm import Joined
+    from holdfast.nets.norm import FusedAddNorm
 
     def joined(seed: int) -> Tensor:
         branch, tokens = (torch.full((50, 64), value, device=kernel_device) for value in (1.0, 0.0))
         seeded = torch.tensor([seed], device=kernel_device)
-        return Joined.apply(tokens, branch, seeded, 0.5, tokens[0], tokens[0], torch.float32)[0]
+        return FusedAddNorm.apply(tokens, branch, seeded, 0.5, tokens[0], tokens[0], torch.float32)[0]
 
     assert torch.equal(joined(1), joined(1))
     assert not torch.equal(joined(1), joined(2))
