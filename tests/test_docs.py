@@ -1,22 +1,32 @@
 """The documentation does what it says: its code runs, its commands run, its links and code locations exist.
 
-Blocks of the languages in `NOT_RUN` are not run; `pytest -v` names each of them, and of the commands in them it is
-checked that they and their flags exist. In a block of commands, `make` is not run either.
+- Python is run, and so are `holdfast` commands in blocks of the languages `sh` and `console`.
+- In a `console` block, what stands below a command is compared with what the command prints: words and zeros must be
+  the same. Other numbers are not compared, since they depend on the machine. A line `...` leaves lines out.
+- `make` takes minutes: `make --dry-run` must know the target, and the `holdfast` commands it would run must exist.
+- `text` blocks hold results, and commands that take long or need data, a GPU or a cluster. These are not run: their
+  commands, modules (`python -m`), scripts, extras (`pip`) and flags must exist.
 """
 
+import os
 import re
 import shlex
+import subprocess
 import sys
+import tomllib
+import warnings
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from runpy import run_module
 from types import ModuleType
 from typing import NamedTuple
 
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.registry import LEARNERS, PLUGINS, SUITES
+from holdfast.registry import LEARNERS, PLUGINS, REGISTRIES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -34,6 +44,8 @@ FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 LOCATION = re.compile(r"`([a-z_]+(?:/[a-z_]+)*)\.py:([A-Za-z_][\w.]*)`")  # `training/fit.py:fit`
 TEST = re.compile(r"`(test_\w+)`")
+PROGRAMS = ("holdfast", "make", "pip", "python", "torchrun")
+NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -62,10 +74,24 @@ def python_of(page: Path) -> str:
     return "\n".join(lines)
 
 
+def lines(block: Block) -> list[list[str]]:
+    """The lines of a block that are commands, as words."""
+    found = [line.removeprefix("$ ") for line in block.content.splitlines() if line.removeprefix("$ ")]
+    return [shlex.split(line, comments=True) for line in found if line.split()[0] in PROGRAMS]
+
+
 def commands(block: Block) -> list[list[str]]:
-    """The holdfast commands of a block, as words."""
-    lines = [line.removeprefix("$ ") for line in block.content.splitlines()]
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("holdfast ")]
+    """The holdfast commands of a block, as words without `holdfast`."""
+    return [words for words in map(holdfast_words, lines(block)) if words]
+
+
+def holdfast_words(words: list[str]) -> list[str]:
+    """What a command line tells holdfast; nothing if it runs something else."""
+    if words[0] == "holdfast":
+        return words[1:]
+    if words[0] in ("python", "torchrun") and words[-1] != "holdfast" and "holdfast" in words:
+        return words[words.index("holdfast") + 1 :]
+    return []
 
 
 def locations(page: Path) -> list[tuple[str, str]]:
@@ -94,11 +120,11 @@ def succeed(words: list[str]) -> None:
 
 @pytest.fixture
 def _registries_as_they_were() -> Iterator[None]:
-    learners, suites, plugins = dict(LEARNERS), dict(SUITES.added), list(PLUGINS)
+    before = [(registry, dict(registry.added), dict(registry.owners)) for registry in REGISTRIES]
+    plugins = list(PLUGINS)
     yield
-    for registry, before in ((LEARNERS, learners), (SUITES.added, suites)):
-        registry.clear()
-        registry.update(before)  # type: ignore[arg-type]
+    for registry, added, owners in before:
+        registry.added, registry.owners = added, owners
     PLUGINS[:] = plugins
 
 
@@ -109,18 +135,29 @@ def test_every_block_says_what_it_is_and_is_run_or_among_those_that_are_not(page
 
 
 FILE = re.compile(r"# (\w+\.(?:py|toml))\n")  # first line of a block that shows a whole file
-MAKE = re.compile(r"make ([a-z]+)(?: +#.*)?")
+TARGETS = sorted({words[1] for page in PAGES for block in blocks(page) for words in lines(block) if words[0] == "make"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_what_stands_in_a_block_of_commands_is_run_or_a_target_of_the_makefile(page: Path) -> None:
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    lines = [
-        line for block in blocks(page) if block.language in ("console", "sh") for line in block.content.split("\n")
-    ]
-    for line in filter(None, lines):
-        made = MAKE.fullmatch(line)
-        assert line.removeprefix("$ ").startswith(("holdfast ", "#")) or (made and made[1] in targets), line
+def test_every_line_of_a_block_of_commands_is_run_or_made(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "sh":
+            shown = [line for line in block.content.splitlines() if line and not line.startswith("#")]
+            known = [words for words in lines(block) if words[0] == "make" or holdfast_words(words)]
+            assert len(shown) == len(known), f"{page.name}:{block.line} has a line that no test runs"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_make_knows_a_target_that_a_page_names_and_would_run_commands_that_exist(
+    target: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    dry = subprocess.run(
+        ["make", "--dry-run", target], cwd=ROOT, env=outside, capture_output=True, text=True, check=False
+    )
+    assert dry.returncode == 0, dry.stderr
+    for command in re.findall(r"\.venv/bin/(holdfast .*)", dry.stdout):
+        check_flags(shlex.split(command)[1:], capsys, monkeypatch)
 
 
 WRITTEN = [
@@ -131,26 +168,101 @@ WRITTEN = [
 ]
 
 
+def check_flags(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A holdfast command and its flags exist; it is not run."""
+    monkeypatch.setenv("COLUMNS", "200")
+    command, *words = words
+    flags = [word for word in words if word.startswith("--")]
+    names = words[: words.index(flags[0])] if flags else words
+    for flag in {"--suite", "--learner", "--backbone"} & set(flags if command == "run" else ()):
+        names += words[words.index(flag) : words.index(flag) + 2]  # what there is to set depends on these
+    succeed([command, *names, "--help"])
+    help_text = capsys.readouterr().out
+    for flag in flags:
+        assert re.search(rf"{flag}\b", help_text), f"holdfast {command} has no {flag}"
+
+
 @pytest.mark.parametrize("block", WRITTEN)
 def test_commands_of_a_block_that_is_not_run_and_their_flags_exist(
     block: Block, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    for command, *words in commands(block):
-        flags = [word for word in words if word.startswith("--")]
-        names = words[: words.index(flags[0])] if flags else words
-        for flag in {"--suite", "--learner"} & set(flags if command == "run" else ()):
-            names += words[words.index(flag) : words.index(flag) + 2]  # what there is to set depends on these
-        succeed([command, *names, "--help"])
+    for words in commands(block):
+        check_flags(words, capsys, monkeypatch)
+
+
+def modules() -> dict[str, set[str]]:
+    """The modules that pages run with `python -m`, and the flags that they give them."""
+    found: dict[str, set[str]] = {}
+    for page in PAGES:
+        for words in (words for block in blocks(page) for words in lines(block)):
+            if words[:2] == ["python", "-m"] and words[2] != "holdfast":
+                found.setdefault(words[2], set()).update(word for word in words if word.startswith("--"))
+    return found
+
+
+@pytest.mark.parametrize(("module", "flags"), sorted(modules().items()))
+def test_a_module_that_a_page_runs_exists_and_has_the_flags_that_the_page_gives_it(
+    module: str, flags: set[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_spec(module), f"there is no module {module}"
+    if flags:
+        monkeypatch.setattr(sys, "argv", [module, "--help"])
+        warnings.simplefilter("ignore", RuntimeWarning)  # the module may be imported already
+        with pytest.raises(SystemExit) as end:
+            run_module(module, run_name="__main__")
+        assert not end.value.code
         help_text = capsys.readouterr().out
-        for flag in flags:
-            assert re.search(rf"{flag}\b", help_text), f"holdfast {command} has no {flag}"
+        assert not [flag for flag in flags if flag not in help_text]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_scripts_and_extras_that_a_page_names_exist(page: Path) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for words in (words for block in blocks(page) for words in lines(block)):
+        if words[0] == "python" and words[1] != "-m":
+            assert (ROOT / words[1]).exists(), f"{page.name} runs {words[1]}"
+        if words[0] == "pip":
+            assert re.findall(r"\[(.*)\]", words[-1])[0] in extras, f"{page.name} installs {words[-1]}"
+
+
+def comparable(text: str) -> str:
+    """A text without line breaks and without numbers other than 0."""
+    return " ".join(NUMBER.sub(lambda number: number[0] if number[0] == "0" else "#", text).split())
+
+
+def compare(shown: str, printed: str) -> None:
+    """What stands below a command, without the lines left out, is printed in that order."""
+    rest = comparable(printed)
+    for part in re.split(r"^\.\.\.$", shown, flags=re.MULTILINE):
+        before, expected, rest = rest.partition(comparable(part))
+        assert expected or not part.strip(), f"not printed, or in another order:\n{part}\nbut:\n{before}"
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("AvgF 0\n...\nend 7", "AvgF 0\nmore\nend 8", True),
+        ("AvgF 0", "AvgF 0.5", False),
+        ("end\n...\nAvgF 0", "AvgF 0\nend", False),
+        ("near enough", "too far", False),
+    ],
+)
+def test_an_output_is_compared_word_by_word_and_in_order(shown: str, printed: str, same: bool) -> None:
+    try:
+        compare(shown, printed)
+    except AssertionError:
+        assert not same
+    else:
+        assert same
 
 
 @pytest.mark.usefixtures("_registries_as_they_were")
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_page_shows_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
     module = ModuleType("page")  # one namespace for all blocks of a page, with a file, where help texts are read from
     module.__file__ = str(tmp_path / "page.py")
     monkeypatch.setitem(sys.modules, "page", module)
@@ -161,9 +273,15 @@ def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.
             Path(written[1]).write_text(block.content, encoding="utf-8")
         elif block.language == "python":
             exec(compile(code[block], module.__file__, "exec"), module.__dict__)
-        elif block.language in ("console", "sh"):
+        elif block.language == "sh":
             for words in commands(block):
                 succeed(words)
+        elif block.language == "console":
+            for part in re.split(r"^\$ ", block.content, flags=re.MULTILINE)[1:]:
+                command, _, shown = part.partition("\n")
+                capsys.readouterr()
+                succeed(holdfast_words(shlex.split(command, comments=True)))
+                compare(shown, capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
