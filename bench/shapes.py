@@ -9,7 +9,7 @@ from torch import nn
 
 from holdfast.data.episodes import Dataset
 from holdfast.data.normaliser import Normaliser
-from holdfast.data.windows import Windows
+from holdfast.data.windows import Windows, WindowSettings
 from holdfast.learners.learner import new_net
 from holdfast.nets.policy import Policy
 from holdfast.nets.transformer import DecisionTransformer, DtConfig
@@ -65,16 +65,8 @@ class Shape:
 
     def windows(self, device: str, packed: bool = True) -> Windows:
         """The data as training reads it."""
-        return Windows(
-            self.data(),
-            Normaliser.identity(),
-            self.interface.actions.active,
-            context=self.net.context,
-            return_scale=1.0,
-            sampling="windows",
-            packed=packed,
-            device=device,
-        )
+        settings = WindowSettings(self.net.context, 1.0, "windows", packed=packed)
+        return Windows(self.data(), Normaliser.identity(), self.interface.actions.active, settings, device)
 
     def dense(self) -> DecisionTransformer:
         """The network."""

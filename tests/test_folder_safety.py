@@ -220,7 +220,7 @@ def test_a_run_whose_folder_is_moved_stops_and_writes_nothing_into_the_new_one(
 
     with monkeypatch.context() as patch:
         patch.setattr(FolderRecorder, "progress", move_once)
-        with pytest.raises(Mistake, match="was moved or removed while this process worked in it"):
+        with pytest.raises(Mistake, match="was moved or removed while this process was using it"):
             run(found, tiny_learner("naive", found), path, QUIET)
     assert list(path.iterdir()) == []
     run(found, tiny_learner("naive", found), tmp_path / "moved", QUIET)

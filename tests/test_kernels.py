@@ -73,7 +73,7 @@ def test_the_norm_and_its_gradients_are_torchs(width, dtype, kernel_device):
     tokens, weight, bias = (draw(*shape, seed=seed, device=kernel_device) for seed, shape in enumerate(shapes))
     plain = [tensor.clone().requires_grad_() for tensor in (tokens, weight, bias)]
     expected = F.layer_norm(plain[0], (width,), plain[1], plain[2], 1e-5)
-    _, out, means, scales = norm_forward(tokens, weight, bias, 1e-5, dtype)
+    _, out, means, scales = norm_forward(tokens, weight, bias, epsilon=1e-5, dtype=dtype)
     torch.testing.assert_close(out, expected.to(dtype))
     gradient = draw(37, width, seed=3, device=kernel_device)
     found = norm_backward(gradient, tokens, weight, means, scales)[:3]
@@ -136,19 +136,19 @@ def test_a_bias_and_rectifying_in_one_launch_are_torchs(kernel_device):
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_what_a_task_sees_and_its_gradients_have_the_bits_of_the_plain_code(dtype, kernel_device):
-    from holdfast.gpu.masked import moved, seen
+    from holdfast.gpu.masked import masked_weights, masked_weights_backward
 
     frozen, free, scores, owned, chosen, gradient = (draw(3000, seed=seed, device=kernel_device) for seed in range(6))
     free, scores, occupied, mask = free.requires_grad_(), scores.requires_grad_(), owned > 0, chosen > 0.3
     expected = torch.where(occupied, frozen, free) * StraightThrough.apply(scores, mask)
-    assert torch.equal(seen(frozen, occupied, free.detach(), mask, dtype), expected.to(dtype))
-    found = moved(gradient, frozen, occupied, free.detach(), scores.detach(), mask)
+    assert torch.equal(masked_weights(frozen, occupied, free.detach(), mask, dtype), expected.to(dtype))
+    found = masked_weights_backward(gradient, frozen, occupied, free.detach(), scores=scores.detach(), mask=mask)
     for ours, plain in zip(found, torch.autograd.grad(expected, (free, scores), gradient), strict=True):
         assert torch.equal(ours, plain)
 
 
 def test_the_kernel_of_adamw_clips_and_steps_as_torch_does(kernel_device):
-    from holdfast.gpu.adamw import adamw
+    from holdfast.gpu.adamw import AdamwTensors, adamw
 
     parameter = torch.nn.Parameter(draw(3000, device=kernel_device))
     flat = parameter.detach().clone()
@@ -160,7 +160,8 @@ def test_the_kernel_of_adamw_clips_and_steps_as_torch_does(kernel_device):
         torch.nn.utils.clip_grad_norm_([parameter], 0.7)
         optimiser.step()
         rate, taken = (torch.tensor(value, device=kernel_device) for value in (1e-2, float(step)))
-        adamw(flat, gradient, mean, square, rate, taken, gradient.norm(), 0.7, 0.05, (0.9, 0.999), 1e-8)
+        tensors = AdamwTensors(flat, gradient, mean, square, rate=rate, taken=taken, norm=gradient.norm())
+        adamw(tensors, clip=0.7, decay=0.05, betas=(0.9, 0.999), epsilon=1e-8)
     torch.testing.assert_close(flat, parameter.detach(), rtol=1e-5, atol=1e-5)
 
 

@@ -46,29 +46,29 @@ def command(capsys, *words: str) -> str:
 def test_values_that_are_not_finite_are_named(bad, place):
     arrays = [array.astype(float).copy() for array in GOOD]
     arrays[place][1] = bad
-    with pytest.raises(Mistake, match="must be finite, step 1 is not"):
+    with pytest.raises(Mistake, match="must be finite, but step 1 is not"):
         Episode(*arrays)
 
 
 def test_episodes_must_have_steps_and_one_length():
     with pytest.raises(Mistake, match="at least one step"):
         Episode(np.zeros((0, 2)), np.zeros(0, int), np.zeros(0))
-    with pytest.raises(Mistake, match="one length"):
+    with pytest.raises(Mistake, match="same length"):
         Episode(np.zeros((3, 2)), np.zeros(2, int), np.zeros(3))
-    with pytest.raises(Mistake, match="one number a step"):
+    with pytest.raises(Mistake, match="one reward per step"):
         Episode(np.zeros((3, 2)), np.zeros(3, int), np.zeros((3, 1)))
 
 
 def test_datasets_must_have_episodes_of_one_shape():
     with pytest.raises(Mistake, match="at least one episode"):
         Dataset.of([])
-    with pytest.raises(Mistake, match="one shape"):
+    with pytest.raises(Mistake, match="the same shape"):
         Dataset.of([Episode(*GOOD), Episode(np.zeros((3, 4)), *GOOD[1:])])
     with pytest.raises(Mistake, match="at least one step"):
         Dataset(*GOOD, lengths=np.array([3, 0]))
-    with pytest.raises(Mistake, match="as many rows"):
+    with pytest.raises(Mistake, match="one row for each"):
         Dataset(*GOOD, lengths=np.array([2]))
-    with pytest.raises(Mistake, match="observations must be finite, step 0 of episode 1 is not"):
+    with pytest.raises(Mistake, match="observations must be finite, but step 0 of episode 1 is not"):
         Dataset(np.array([[0.0, 0.0], [0.0, np.nan], [0.0, 0.0]]), *GOOD[1:], lengths=np.array([1, 2]))
     with pytest.raises(Mistake, match="rewards must be finite"), np.errstate(over="ignore"):
         Dataset.of([Episode(*GOOD[:2], np.full(3, 1e300))])  # too large for what it is stored in
@@ -230,10 +230,10 @@ def test_an_episode_is_made_of_lists_too():
 @pytest.mark.parametrize(
     ("observations", "said"),
     [
-        ([[0.0], [1.0, 2.0]], "one shape at every step"),
+        ([[0.0], [1.0, 2.0]], "same shape at every step"),
         (["left", "right"], "must be numbers"),
         ([{"position": 0.0}, {"position": 1.0}], "must be numbers"),
-        (3.0, "a row for each step"),
+        (3.0, "one row per step"),
     ],
 )
 def test_observations_that_are_no_numbers_are_said_so(observations, said):

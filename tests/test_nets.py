@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from holdfast.data.normaliser import Normaliser
-from holdfast.data.windows import Batch, Windows
+from holdfast.data.windows import Batch, Windows, WindowSettings
 from holdfast.errors import Mistake
 from holdfast.learners.learner import new_net
 from holdfast.nets.policy import CapturedEpisodes, Policy
@@ -188,7 +188,8 @@ def test_a_network_learns_pixels():
     suite = pixel_suite()
     task = suite.tasks[0]
     net = new_net(CONFIG, suite.interface, 0)
-    source = Windows(task.dataset, Normaliser.identity(), torch.ones(1), context=5, return_scale=1, sampling="episodes")
+    settings = WindowSettings(context=5, return_scale=1, sampling="episodes")
+    source = Windows(task.dataset, Normaliser.identity(), torch.ones(1), settings)
     optimiser = torch.optim.AdamW(net.parameters(), 3e-3)
     batch = source.sample(8, np.random.default_rng(0))
     first = float(net(batch).detach())

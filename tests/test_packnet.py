@@ -65,7 +65,7 @@ def test_a_fixed_mask_trains_what_it_covers_and_nothing_else():
     outside = Unmasked(room.layout.outside(dict(net.named_parameters())), trained=False)
     masked = Masked(net, room.layout, room.copy, FixedMask(mask), outside)
     assert torch.equal(masked.mask(), mask)
-    masked.seen().sum().backward()
+    masked.weights().sum().backward()
     assert torch.equal(masked.free.grad, mask.float())
     assert not any(parameter.requires_grad for parameter in masked.outside)
 

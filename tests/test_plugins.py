@@ -167,8 +167,8 @@ def test_a_plugin_that_changed_is_one_sentence(finished: Path, file: Path, capsy
     file.write_text(file.read_text() + "\n# changed\n")
     load_plugin(file)
     for words in (["evaluate", str(finished)], [*RUN, "--out", str(finished)]):
-        assert "mine.py is not the plugin that this was made with" in refused(capsys, *words)
-    with pytest.raises(Mistake, match="bring the recorded version back"):
+        assert "mine.py is not the plugin that this folder was made with" in refused(capsys, *words)
+    with pytest.raises(Mistake, match="load the recorded version"):
         holdfast.reopen(finished)
 
 
@@ -201,9 +201,9 @@ def test_a_file_that_fails_to_load_is_one_sentence_and_adds_nothing(tmp_path: Pa
         ("raise ValueError('a\\nb')", "fails when it is loaded: ValueError: a b"),
         ("x = 1", "defines no SUITES, LEARNERS or NETS"),
         ("SUITES = ['mine']", "SUITES in the plugin .* must be a dictionary"),
-        ("SUITES = {3: None}", "must have texts as names, got 3"),
-        ("SUITES = {'fresh': 1}\nLEARNERS = {'naive': 1}", "brings a learner 'naive', which exists"),
-        ("SUITES = {'toy': 1}", "brings a suite 'toy', which exists"),
+        ("SUITES = {3: None}", "must have strings as keys, got 3"),
+        ("SUITES = {'fresh': 1}\nLEARNERS = {'naive': 1}", "defines the learner 'naive', which already exists"),
+        ("SUITES = {'toy': 1}", "defines the suite 'toy', which already exists"),
     ):
         modules = set(sys.modules)
         with pytest.raises(Mistake, match=sentence) as mistake:
@@ -217,7 +217,7 @@ def test_a_file_that_fails_to_load_is_one_sentence_and_adds_nothing(tmp_path: Pa
 def test_a_name_that_another_plugin_has_is_refused(file: Path, tmp_path: Path) -> None:
     load_plugin(file)
     load_plugin(file)  # again does nothing
-    with pytest.raises(Mistake, match="brings a suite 'mine', which exists"):
+    with pytest.raises(Mistake, match="defines the suite 'mine', which already exists"):
         load_plugin(written(tmp_path / "other.py", MINE + "\nOTHER = 1\n"))
     assert [plugin.file for plugin in PLUGINS] == [file]
 
@@ -316,7 +316,7 @@ def test_a_suite_of_an_installed_package_is_there_by_name(tmp_path: Path) -> Non
     assert (record["plugins"], record["versions"]["x"]) == ([], "1.0")
     with pytest.raises(Mistake, match="the suite broken of the package x fails when it is loaded: AttributeError"):
         holdfast.suite("broken")
-    with pytest.raises(Mistake, match="brings a suite 'installed', which exists"):
+    with pytest.raises(Mistake, match="defines the suite 'installed', which already exists"):
         load_plugin(written(tmp_path / "other.py", "SUITES = {'installed': 3}"))
 
 

@@ -100,8 +100,8 @@ def spec(**parts: Any) -> SuiteSpec:
     [
         ("name", 3, "a suite's name must be letters"),
         ("name", "../up", "a suite's name must be letters"),
-        ("about", None, "mine: about must be a text, got None"),
-        ("order", "NorthEast", "mine: order must be a list, each entry a text"),
+        ("about", None, "mine: about must be a string, got None"),
+        ("order", "NorthEast", "mine: order must be a list, each entry a string"),
         ("tasks", [], r"mine: tasks must be a function, got \[\]"),
         ("presets", [], "mine: presets must be a dictionary"),
         ("presets", {"paper": 3}, r"mine: presets\['paper'\] must be a dictionary, got 3"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
-from holdfast.data.windows import PADDING, Mixture, Windows, pack
+from holdfast.data.windows import PADDING, Mixture, Windows, WindowSettings, pack
 from holdfast.learners.learner import new_net, windows_of
 from holdfast.nets.transformer import DtConfig
 from holdfast.tasks.interface import Continuous, Discrete, Interface
@@ -24,16 +24,8 @@ def episode(length: int, start: float = 0.0, reward: float = 1.0) -> Episode:
 def windows(
     dataset: Dataset, context: int = 4, sampling: str = "windows", packed: bool = True, whole: bool = True
 ) -> Windows:
-    return Windows(
-        dataset,
-        Normaliser.identity(),
-        torch.ones(2),
-        context=context,
-        return_scale=1.0,
-        sampling=sampling,  # type: ignore[arg-type]
-        packed=packed,
-        whole=whole,
-    )
+    settings = WindowSettings(context, 1.0, sampling, whole=whole, packed=packed)  # type: ignore[arg-type]
+    return Windows(dataset, Normaliser.identity(), torch.ones(2), settings)
 
 
 def test_returns_to_go_by_hand():
@@ -184,9 +176,8 @@ def test_packed_and_padded_batches_have_one_loss_and_one_gradient(interface):
 def test_padding_of_steps_and_of_dimensions_is_not_in_the_loss():
     net = new_net(DtConfig(16, 1, 2, 4, 0.0), Interface((3,), Continuous(1, 2), 20), 0)
     data = Dataset.of([episode(2)])
-    source = Windows(
-        data, Normaliser.identity(), torch.tensor([1.0, 0.0]), context=4, return_scale=1, sampling="windows"
-    )
+    settings = WindowSettings(context=4, return_scale=1, sampling="windows")
+    source = Windows(data, Normaliser.identity(), torch.tensor([1.0, 0.0]), settings)
     batch = source.steps.batch(np.array([0]), np.array([2]))
     loss = net(batch)
     for name, at in (("actions", (0, 2)), ("actions", (0, 1, 1)), ("observations", (0, 3)), ("returns", (0, 2))):

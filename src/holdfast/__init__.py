@@ -72,7 +72,7 @@ MODULES = {  # imported when a name is first used, so that `import holdfast` doe
 
 
 def plugin(path: "str | Path") -> None:
-    """Runs a plugin file and registers the suites, learners and backbones that it brings."""
+    """Runs a plugin file and registers the suites, learners and backbones that it defines."""
     from holdfast.registry import load_plugin
 
     load_plugin(path)

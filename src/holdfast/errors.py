@@ -1,24 +1,24 @@
-"""The exceptions that the command line tells apart: mistakes of a user, interruptions, and defects of ours."""
+"""The exceptions that the command line handles differently: user mistakes, interruptions and internal defects."""
 
-MISTAKE = 2  # the exit code of what a user must put right
-BUSY = 75  # the exit code where another process must end first, as sysexits.h has it
-DEFECT = 70  # the exit code of what we must put right, as sysexits.h has it
+MISTAKE = 2  # exit code: the user must change the command or the input
+BUSY = 75  # exit code: another process uses the folder (EX_TEMPFAIL of sysexits.h)
+DEFECT = 70  # exit code: a bug in Holdfast (EX_SOFTWARE of sysexits.h)
 
 
 class Mistake(Exception):
-    """One sentence that says what is wrong and what to do; the command line prints it without a traceback."""
+    """A mistake of the user: one sentence that says what is wrong and what to do, printed without a traceback."""
 
 
 class MissingData(Mistake):
-    """A dataset that is not on this machine, but can be made here."""
+    """A dataset is not on this machine, but it can be built here."""
 
 
 class Busy(Mistake):
-    """Another process is working in the same folder: wait for it."""
+    """Another process is using the same folder."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal asked the process to stop, and what was done so far is saved; the message says how far it came."""
+    """A signal stopped the process after its progress was saved; the message says how far it got."""
 
     def __init__(self, message: str, signal: int) -> None:
         super().__init__(message)
@@ -26,4 +26,4 @@ class Interrupted(KeyboardInterrupt):
 
 
 class BrokenRetention(Exception):
-    """Learning changed a task that must stay equal to the bit: a defect of ours or of the machine, not a mistake."""
+    """Learning changed a task that must stay bit-identical: a defect of Holdfast or of the machine, not of the user."""

@@ -1,4 +1,4 @@
-"""What can be chosen by name: suites, learners and backbones; built in, from entry points or from plugin files."""
+"""The registries of suites, learners and backbones: built-in ones, entry points of packages, and plugin files."""
 
 import hashlib
 import sys
@@ -30,7 +30,7 @@ class Plugin:
 
     @classmethod
     def read(cls, file: Path) -> "Plugin":
-        """The plugin in a file."""
+        """Reads a plugin file without running it."""
         try:
             content = file.read_bytes()
         except OSError as problem:
@@ -39,7 +39,7 @@ class Plugin:
 
     @property
     def module(self) -> str:
-        """The name of its module, which its content decides."""
+        """The module name, derived from the content so that two plugins cannot collide."""
         return f"holdfast_plugin_{self.sha256[:16]}"
 
     def record(self) -> dict[str, str]:
@@ -48,12 +48,12 @@ class Plugin:
 
 
 class Registry(Mapping[str, Any]):
-    """Objects of one kind by name; each is imported when it is first asked for."""
+    """A mapping from names to objects of one kind; an object is imported on first access."""
 
     def __init__(self, kind: str, table: str, builtin: Mapping[str, str]) -> None:
-        self.kind = kind  # as messages call it
+        self.kind = kind  # the word for it in messages
         self.table = table  # the dictionary in a plugin file; in lower case, the group of entry points
-        self.builtin = dict(builtin)  # name -> "module:attribute", so that it works from a source tree
+        self.builtin = dict(builtin)  # name -> "module:attribute"; needs no installed metadata
         self.added: dict[str, Any] = {}
         self.owners: dict[str, Plugin] = {}  # the plugin that each added name comes from
 
@@ -86,7 +86,7 @@ class Registry(Mapping[str, Any]):
             ) from problem
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """The object of this name, or the default where there is none."""
+        """The object with this name, or the default if there is none."""
         if name not in self:
             return default
         return self[name]
@@ -100,29 +100,31 @@ class Registry(Mapping[str, Any]):
         return _installed(f"holdfast.{self.table.lower()}", tuple(sys.path))
 
     def package(self, name: str) -> Distribution | None:
-        """The installed package that brings the object of this name, if one does."""
+        """The installed package that provides the object with this name, if any."""
         point = None if name in self.builtin or name in self.added else self.installed().get(name)
         return point.dist if point else None
 
     def check_free(self, names: Iterable[Any], plugin: Plugin) -> None:
-        """Raises unless a plugin can add objects of these names."""
+        """Raises if a plugin must not add objects with these names."""
         for name in names:
             if not isinstance(name, str):
                 raise Mistake(
-                    f"{self.table} in the plugin {plugin.file} must have texts as names, got {shortened(name)}"
+                    f"{self.table} in the plugin {plugin.file} must have strings as keys, got {shortened(name)}"
                 )
             if name in self:
-                raise Mistake(f"the plugin {plugin.file} brings a {self.kind} {name!r}, which exists: rename it")
+                raise Mistake(
+                    f"the plugin {plugin.file} defines the {self.kind} {name!r}, which already exists: rename it"
+                )
 
     def add(self, objects: Mapping[str, Any], plugin: Plugin) -> None:
-        """Adds what a plugin brings."""
+        """Adds the objects that a plugin defines."""
         self.added.update(objects)
         self.owners.update(dict.fromkeys(objects, plugin))
 
 
 @cache
 def _installed(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """The entry points of a group, looked for once per search path: that reads the metadata of every package."""
+    """The entry points of a group. Cached per search path, because the metadata of every package is read."""
     return {point.name: point for point in entry_points(group=group)}
 
 
@@ -155,7 +157,7 @@ LEARNERS = Registry(
 )
 NETS = Registry("backbone", "NETS", {"dt": "holdfast.nets.transformer:DtConfig", "mlp": "holdfast.nets.mlp:MlpConfig"})
 REGISTRIES = (SUITES, LEARNERS, NETS)
-PLUGINS: list[Plugin] = []  # those that were loaded, in order
+PLUGINS: list[Plugin] = []  # the loaded plugins, in order
 
 
 def installed_packages() -> list[str]:
@@ -171,14 +173,14 @@ def resolve(place: str) -> Any:
 
 
 def load_plugin(path: str | Path) -> Plugin:
-    """Runs a plugin file and adds what its dictionaries SUITES, LEARNERS and NETS name; a second time does nothing."""
+    """Runs a plugin file and adds the objects in its dictionaries SUITES, LEARNERS and NETS; loads a file only once."""
     plugin = Plugin.read(Path(path))
     add_plugin(plugin)
     return plugin
 
 
 def add_plugin(plugin: Plugin) -> None:
-    """Runs a plugin and adds what it brings, unless that is done."""
+    """Runs a plugin and adds its objects, unless it is already loaded."""
     if plugin in PLUGINS:
         return
     module = _run(plugin)
@@ -192,7 +194,7 @@ def add_plugin(plugin: Plugin) -> None:
 
 
 def _run(plugin: Plugin) -> ModuleType:
-    """The plugin's module, run from the content that was hashed."""
+    """Runs the content that was hashed, as a module."""
     module = ModuleType(plugin.module)
     module.__file__ = str(plugin.file)
     sys.modules[plugin.module] = module
@@ -205,7 +207,7 @@ def _run(plugin: Plugin) -> ModuleType:
 
 
 def _register(plugin: Plugin, module: ModuleType) -> None:
-    """Adds what the dictionaries of a plugin name, or nothing."""
+    """Adds all objects in the dictionaries of a plugin, or none of them if one is invalid."""
     tables = [(registry, getattr(module, registry.table, {})) for registry in REGISTRIES]
     for registry, objects in tables:
         if not isinstance(objects, Mapping):
@@ -224,28 +226,28 @@ def _in_one_line(problem: Exception) -> str:
 
 
 def plugins_of(suite: str, learner: str, backbone: str) -> list[Plugin]:
-    """The plugins that bring these, each once."""
+    """The plugins that define this suite, learner and backbone, each once."""
     names = [(SUITES, suite), (LEARNERS, learner), (NETS, backbone)]
     owners = [registry.owners[name] for registry, name in names if name in registry.owners]
     return list(dict.fromkeys(owners))
 
 
 def packages_of(suite: str, learner: str, backbone: str) -> dict[str, str]:
-    """The versions of the installed packages that bring these."""
+    """The versions of the installed packages that provide this suite, learner and backbone."""
     names = [(SUITES, suite), (LEARNERS, learner), (NETS, backbone)]
     packages = [registry.package(name) for registry, name in names]
     return {package.name: package.version for package in packages if package}
 
 
 def check_plugins(recorded: Sequence[Mapping[str, str]]) -> None:
-    """Raises unless the plugins that a folder records are loaded, with the same content; none is loaded here."""
+    """Raises unless the plugins recorded in a folder are loaded with the same content; loads none itself."""
     for plugin in recorded:
         name, sha256 = plugin["file"], plugin["sha256"]
         if any(known.sha256 == sha256 for known in PLUGINS):
             continue
         if other := [known for known in PLUGINS if known.file.name == name]:
             raise Mistake(
-                f"{name} is not the plugin that this was made with: its hash is {other[0].sha256[:SHOWN]}, "
-                f"and {sha256[:SHOWN]} is recorded; bring the recorded version back, or begin a new folder"
+                f"{name} is not the plugin that this folder was made with: its hash is {other[0].sha256[:SHOWN]}, "
+                f"and {sha256[:SHOWN]} is recorded; load the recorded version, or start a new folder"
             )
-        raise Mistake(f"this was made with the plugin {name} ({sha256[:SHOWN]}): name it with --plugin {name}")
+        raise Mistake(f"this folder was made with the plugin {name} ({sha256[:SHOWN]}): add --plugin {name}")

@@ -1,4 +1,4 @@
-"""Plain data from a file, checked against the type that it must be of."""
+"""Checks plain data from a file against a type."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
@@ -11,24 +11,24 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from holdfast.data.validation import validated
 from holdfast.errors import Mistake
 
-LARGEST = 2**63  # of an integer: larger ones do not fit into arrays
+LARGEST = 2**63  # larger integers do not fit into arrays
 
 
 @dataclass(frozen=True)
 class Conform:
-    """`conform(value, type)`: the value as an object of this type; raises and says where it is something else.
+    """`conform(value, type)` returns the value as this type, or raises and names the field that does not fit.
 
-    Lists become tuples where the type says so, and mappings become dataclasses, which check themselves.
+    Lists become tuples where the type is a tuple, and mappings become dataclasses, which check themselves.
     """
 
     finite: bool = True  # whether numbers must be finite
-    partial: bool = False  # whether a dataclass may lack fields and have others; it is then left a mapping
+    partial: bool = False  # whether a dataclass may lack fields or have unknown ones; it then stays a mapping
 
     def __call__(self, value: Any, kind: Any, where: str = "") -> Any:
         origin, inner = get_origin(kind), get_args(kind)
         if kind is Any:
             return value
-        if origin is Annotated:  # as are settings, which check themselves
+        if origin is Annotated:  # ranges are checked by the dataclass itself
             return self(value, inner[0], where)
         if origin in (Union, UnionType):
             return self._one_of(value, inner, where)
@@ -52,7 +52,7 @@ class Conform:
         return value
 
     def _one_of(self, value: Any, kinds: tuple[Any, ...], where: str) -> Any:
-        """The value as the first of these types that it is of; if it is of none, the last says what is wrong."""
+        """The value as the first of these types that fits; if none does, the error of the last one."""
         if value is None and NoneType in kinds:
             return None
         *others, last = [kind for kind in kinds if kind is not NoneType]
@@ -71,9 +71,9 @@ class Conform:
         if missing and not self.partial:
             raise Mistake(f"{_inside(where, missing[0])} is missing")
         if unknown and not self.partial:
-            raise Mistake(f"{_inside(where, unknown[0])} means nothing")
-        found = {name: self(value[name], hints[name], _inside(where, name)) for name in known if name in value}
-        return value if self.partial else kind(**found)
+            raise Mistake(f"{_inside(where, unknown[0])} is not a known field")
+        values = {name: self(value[name], hints[name], _inside(where, name)) for name in known if name in value}
+        return value if self.partial else kind(**values)
 
 
 conform = Conform()

@@ -1,4 +1,4 @@
-"""A folder held open by its descriptor: all that is read, written or removed is in it, wherever links below it lead."""
+"""A folder that is held open by its descriptor: reads, writes and removals never follow links out of it."""
 
 import fcntl
 import os
@@ -24,19 +24,19 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
 class Directory:
-    """A folder, which itself may be reached by a link; names in it are relative, with `/` between folder and file."""
+    """A folder, whose own path may contain links; names in it are relative, such as `state/fit.json`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.place = path.absolute()  # where it stays whatever the working directory becomes
+            self.place = path.absolute()  # independent of the working directory
             self.descriptor = os.open(path, FOLDER)
         except (OSError, ValueError) as problem:
             raise unreadable(problem, path) from problem
         weakref.finalize(self, os.close, self.descriptor)
 
     def lock(self) -> bool:
-        """Keeps other processes out until `unlock` or the end of this process; false if another one is in."""
+        """Locks the folder until `unlock` or the end of the process; returns False if another process has locked it."""
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -44,22 +44,22 @@ class Directory:
         return True
 
     def unlock(self) -> None:
-        """Lets other processes in again."""
+        """Releases the lock."""
         fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
     def check_place(self) -> None:
-        """Raises if the folder was moved or removed: what stands at its path now is not ours to write to."""
-        there = None
+        """Raises if the folder was moved or removed, so that nothing is written to another folder at its path."""
+        current = None
         with suppress(OSError):
-            there = os.stat(self.place)
-        if there is None or not os.path.samestat(os.fstat(self.descriptor), there):
+            current = os.stat(self.place)
+        if current is None or not os.path.samestat(os.fstat(self.descriptor), current):
             raise Mistake(
-                f"{self.path} was moved or removed while this process worked in it, so it stops: where the folder is "
-                "now, it has all that was saved; give its new place to go on with it"
+                f"{self.path} was moved or removed while this process was using it: everything saved so far is in the "
+                "moved folder; give its new path to go on"
             )
 
     def exists(self, name: str) -> bool:
-        """Whether there is anything of this name, be it a link that leads nowhere."""
+        """Whether an entry with this name exists; a broken link counts."""
         try:
             with self._parent(name) as (folder, last):
                 os.stat(last, dir_fd=folder, follow_symlinks=False)
@@ -70,11 +70,11 @@ class Directory:
         return True
 
     def names(self) -> list[str]:
-        """What is in the folder."""
+        """The names of the entries in the folder."""
         return os.listdir(self.descriptor)
 
     def read_bytes(self, name: str, limit: int = RECORD, last: bool = False) -> bytes:
-        """What a file holds, or only the last `limit` bytes of it."""
+        """The content of a file, or with `last` only its last `limit` bytes."""
         try:
             with self._parent(name) as (folder, file):
                 return read_regular(file, self.path / name, limit, folder, last)
@@ -86,7 +86,7 @@ class Directory:
         return decoded(self.read_bytes(name), self.path / name)
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        """Replaces a file as a whole; power may fail at any moment, and it is the old one or the new one."""
+        """Replaces a file atomically: even after a power failure it is the old file or the new one."""
         self.check_place()
         try:
             with self._parent(name, make=True) as (folder, last):
@@ -96,13 +96,13 @@ class Directory:
             raise self._unwritable(problem, name) from problem
 
     def write_json(self, name: str, record: Any) -> None:
-        """Writes plain data; a file that says just this is left alone."""
+        """Writes plain data as JSON, unless the file already has this content."""
         content = encoded(record)
         if not (self.exists(name) and self.read_bytes(name) == content):
             self.write_bytes(name, content)
 
     def append_line(self, name: str, line: str) -> None:
-        """Adds one line to a log."""
+        """Appends one line to a log."""
         self.check_place()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
@@ -113,7 +113,7 @@ class Directory:
             raise self._unwritable(problem, name) from problem
 
     def make_folder(self, name: str) -> None:
-        """Makes a folder in this one, if it is not there."""
+        """Makes a folder in this one, unless it exists."""
         try:
             with self._parent(f"{name}/", make=True):
                 pass
@@ -121,7 +121,7 @@ class Directory:
             raise self._unwritable(problem, name) from problem
 
     def remove(self, name: str) -> None:
-        """Removes a file and what an interrupted write of it left; a file that is not there is removed already."""
+        """Removes a file, if it exists, and the temporary file of an interrupted write."""
         self.check_place()
         try:
             with self._parent(name) as (folder, last):
@@ -134,13 +134,13 @@ class Directory:
             raise self._unwritable(problem, name) from problem
 
     def remove_empty(self, name: str) -> None:
-        """Removes a folder in this one, if nothing is left in it."""
+        """Removes a folder in this one if it is empty."""
         with suppress(OSError):
             os.rmdir(name, dir_fd=self.descriptor)
 
     @contextmanager
     def _parent(self, name: str, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The descriptor of the folder that a name is in, which may be made, and the last part of the name."""
+        """The descriptor of the folder that contains a name (made if `make`), and the last part of the name."""
         *folders, last = name.split("/")
         with ExitStack() as stack:
             inner = self.descriptor
@@ -159,11 +159,13 @@ class Directory:
         return self._link_above(name) or unwritable(problem, self.path / name)
 
     def _link_above(self, name: str) -> Mistake | None:
-        """The reason, if it is that a part of the way to a file is a link."""
+        """An error if a part of the path to a file is a link."""
         way = [self.path / name, *(self.path / name).parents]
         for part in way[: name.count("/") + 1]:
             if part.is_symlink():
-                return Mistake(f"{part} is a link: what belongs to a run must lie in its folder, so put it there")
+                return Mistake(
+                    f"{part} is a link: a run must keep its files in its folder, so replace the link by its target"
+                )
         return None
 
 

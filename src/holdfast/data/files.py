@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written aside, flushed, then renamed."""
+"""Atomic files: written to a temporary file, flushed, then renamed."""
 
 import errno
 import hashlib
@@ -17,14 +17,14 @@ from torch import Tensor
 
 from holdfast.errors import Mistake
 
-FLAT, LINES = re.compile(r"\[(\n[^\[\]{}]*)\]"), re.compile(r"\n\s*")  # no string of JSON has a line's end in it
+FLAT, LINES = re.compile(r"\[(\n[^\[\]{}]*)\]"), re.compile(r"\n\s*")  # strings in JSON contain no line breaks
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-RECORD = 2**28  # bytes of a record, at most
-TENSORS = 2**33  # bytes of a file of tensors, at most
+RECORD = 2**28  # largest JSON file, in bytes
+TENSORS = 2**33  # largest file of tensors, in bytes
 
 
 def read_bytes(path: Path, limit: int = RECORD) -> bytes:
-    """What a regular file holds, links followed."""
+    """The content of a regular file; links are followed."""
     try:
         return read_regular(path, path, limit)
     except (OSError, ValueError) as problem:
@@ -32,9 +32,10 @@ def read_bytes(path: Path, limit: int = RECORD) -> bytes:
 
 
 def read_regular(name: str | Path, shown: Path, limit: int, folder: int | None = None, last: bool = False) -> bytes:
-    """What a regular file holds, or only the last `limit` bytes of it; below a folder's descriptor no link is followed.
+    """The content of a regular file, or with `last` only its last `limit` bytes.
 
-    Opened without waiting, since a pipe that nobody writes to would be waited for.
+    With the descriptor of a `folder`, links are not followed. The file is opened without blocking, since opening a
+    named pipe would wait for a writer.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | (0 if folder is None else os.O_NOFOLLOW)
     with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
@@ -43,8 +44,8 @@ def read_regular(name: str | Path, shown: Path, limit: int, folder: int | None =
         if last:
             file.seek(max(size - limit, 0))
         elif size > limit:
-            raise Mistake(f"{shown} is too large to be read: it has {size} bytes, at most {limit} are expected")
-        return file.read(min(size, limit))  # Python reserves as much memory as it is asked to read
+            raise Mistake(f"{shown} is too large: it has {size} bytes, and at most {limit} are expected")
+        return file.read(min(size, limit))  # Python allocates as much as it is asked to read
 
 
 def check_regular(descriptor: int, shown: Path) -> None:
@@ -54,10 +55,10 @@ def check_regular(descriptor: int, shown: Path) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replaces a file as a whole; whatever goes wrong, the file that was there stays."""
+    """Replaces a file atomically; if writing fails, the old file stays."""
     if os.path.isdir(path):
         raise Mistake(f"{path} is a folder: give the name of a file")
-    if os.path.exists(path) and not os.path.isfile(path):  # such as /dev/null, which must not become a file
+    if os.path.exists(path) and not os.path.isfile(path):  # such as /dev/null, which must not be replaced
         raise Mistake(f"{path} is not a regular file: give the name of one")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,10 +68,10 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def replace_whole(name: str | Path, content: bytes, folder: int | None = None) -> None:
-    """Replaces a file as a whole, below a folder's descriptor where there is one."""
+    """Replaces a file atomically; `name` is relative to the descriptor of a `folder`, if one is given."""
     aside = f"{name}.part"
     with suppress(FileNotFoundError):
-        os.unlink(aside, dir_fd=folder)  # which a kill may leave
+        os.unlink(aside, dir_fd=folder)  # left by a killed process
     new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         with os.fdopen(os.open(aside, new, 0o666, dir_fd=folder), "wb") as file:
@@ -85,7 +86,7 @@ def replace_whole(name: str | Path, content: bytes, folder: int | None = None) -
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder, if it is not there."""
+    """Makes a folder, unless it exists."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as problem:
@@ -93,32 +94,32 @@ def make_folder(path: Path) -> None:
 
 
 def unwritable(problem: Exception, path: Path) -> Mistake:
-    """Why a file cannot be written, for the user."""
+    """The user's message about a file that cannot be written."""
     if isinstance(problem, OSError) and problem.errno in FULL:
         return Mistake(f"no space is left to write {path}: free some and run the same command again, nothing is lost")
     return Mistake(f"{path} cannot be written ({why(problem)}): choose another folder")
 
 
 def unreadable(problem: Exception, path: Path) -> Mistake:
-    """Why a file cannot be read, for the user."""
+    """The user's message about a file that cannot be read."""
     if isinstance(problem, FileNotFoundError):
-        return Mistake(f"{path} is missing: bring it back from a copy")
+        return Mistake(f"{path} is missing: restore it from a backup")
     return Mistake(f"{path} cannot be read ({why(problem)})")
 
 
 def why(problem: Exception) -> str:
-    """The reason that an exception gives."""
+    """The reason of an exception, in words."""
     return (isinstance(problem, OSError) and problem.strerror) or str(problem)
 
 
 def encoded(record: Any) -> bytes:
-    """Plain data as JSON, indented; a list of plain values stands on one line."""
-    text = FLAT.sub(lambda found: f"[{LINES.sub(' ', found[1]).strip()}]", json.dumps(record, indent=1))
+    """Plain data as indented JSON, with each list of plain values on one line."""
+    text = FLAT.sub(lambda match: f"[{LINES.sub(' ', match[1]).strip()}]", json.dumps(record, indent=1))
     return (text + "\n").encode()
 
 
 def decoded(content: bytes, path: Path) -> Any:
-    """The plain data that is JSON in a file."""
+    """The plain data in the JSON content of a file."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as problem:
@@ -126,8 +127,8 @@ def decoded(content: bytes, path: Path) -> Any:
 
 
 def damaged(path: Path, problem: object) -> Mistake:
-    """That a file does not say what it must."""
-    return Mistake(f"{path} is damaged ({problem}): bring it back from a copy")
+    """The user's message about a file with invalid content."""
+    return Mistake(f"{path} is damaged ({problem}): restore it from a backup")
 
 
 def read_json(path: Path) -> Any:
@@ -136,15 +137,15 @@ def read_json(path: Path) -> Any:
 
 
 def packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, str]:
-    """Named tensors as safetensors, and the hash of that."""
+    """Named tensors in the safetensors format, and the hash of the result."""
     content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     return content, hashlib.sha256(content).hexdigest()
 
 
 def unpacked(content: bytes, path: Path, expected: str) -> dict[str, Tensor]:
-    """The tensors that were packed, which must have the expected hash."""
+    """The tensors in the content of a file, which must have the expected hash."""
     if hashlib.sha256(content).hexdigest() != expected:
-        raise Mistake(f"{path} was changed or cut off since it was written: bring it back from a copy")
+        raise Mistake(f"{path} was changed or truncated after it was written: restore it from a backup")
     try:
         return load(content)
     except SafetensorError as problem:
@@ -152,13 +153,13 @@ def unpacked(content: bytes, path: Path, expected: str) -> dict[str, Tensor]:
 
 
 def sealed(tensors: Mapping[str, Tensor]) -> bytes:
-    """Named tensors with their hash before them, for a file that no index knows."""
+    """Named tensors in the safetensors format, preceded by their hash."""
     content, digest = packed(tensors)
     return digest.encode() + content
 
 
 def unsealed(content: bytes) -> dict[str, Tensor] | None:
-    """The tensors that were sealed; none where anything changed since."""
+    """The tensors that `sealed` wrote, or None if the content was changed."""
     if hashlib.sha256(content[64:]).hexdigest().encode() != content[:64]:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a network sees of a dataset that keeps every frame once: stacks of this frame and those before it."""
+"""Stacks of frames, built from a dataset that stores each frame once."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from holdfast.data.episodes import Dataset
 def stacked(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
     """The stacks at these rows, (R, stack, H, W), oldest frame first; black before an episode's first frame.
 
-    That is what ale-py's own stack shows after a reset. Without frames to stack, the observations as they are.
+    ale-py pads its stacks in the same way after a reset. If `stack` is 1, the observations themselves.
     """
     if dataset.stack == 1:
         return dataset.observations[rows]

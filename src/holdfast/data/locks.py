@@ -1,4 +1,4 @@
-"""A lock between processes, which goes when the one that holds it ends, however it ends."""
+"""A lock between processes, which the system releases when its holder ends in any way."""
 
 import fcntl
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Waits until no other process has this file locked."""
+    """Holds a lock on this file; waits while another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = _locked(path)
     try:
@@ -19,7 +19,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _locked(path: Path) -> int:
-    """The descriptor of the file, locked; one that was moved or removed in the meantime keeps nobody out."""
+    """The descriptor of the locked file; tries again if the file was moved or removed while waiting."""
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW, 0o666)
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -2,7 +2,7 @@
 
 
 def printable(text: object) -> str:
-    """The text with control characters written out, as in `\\x1b`: a terminal shows them and obeys none."""
+    """The text with control characters escaped, as in `\\x1b`, so that a terminal shows them instead of obeying."""
     return "".join(character if character.isprintable() else _written_out(character) for character in str(text))
 
 

@@ -1,4 +1,4 @@
-"""Validation of settings: a value has the type of its field and lies in its range; floats are finite."""
+"""Validation of settings: types, ranges, and finite numbers."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from holdfast.errors import Mistake
 
 @dataclass(frozen=True)
 class Range:
-    """The range of a number, as in `Annotated[float, Range(over=0, most=1)]`."""
+    """The allowed range of a number, as in `Annotated[float, Range(over=0, most=1)]`."""
 
     least: float | None = None
     most: float | None = None
@@ -40,9 +40,9 @@ class Range:
 
 
 def validate(settings: Any, prefix: str = "") -> None:
-    """Raises unless every field of a frozen dataclass has a value that it may have; for its `__post_init__`.
+    """Raises unless every field of a frozen dataclass has a valid value; to be called in its `__post_init__`.
 
-    Values are also brought to the declared type: numpy's numbers become Python's, and lists become tuples.
+    Values are also converted to the declared type: numpy numbers become Python numbers, and lists become tuples.
     """
     hints = _settings_types(settings.__class__)
     for field in fields(settings):
@@ -51,7 +51,7 @@ def validate(settings: Any, prefix: str = "") -> None:
 
 
 def validated(name: str, value: Any, hint: Any) -> Any:
-    """The value in the type that a hint declares, as in `Annotated[int, Range(least=1)]`; raises if it is not of it."""
+    """The value converted to the type of a hint such as `Annotated[int, Range(least=1)]`; raises if it does not fit."""
     ranges: list[Range] = []
     if get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
@@ -76,7 +76,7 @@ def validated(name: str, value: Any, hint: Any) -> Any:
 
 
 def check_paths(settings: Any) -> None:
-    """Raises if a path among the fields of a dataclass, or of those in it, can lead nowhere on this machine."""
+    """Raises if a path in a dataclass, or in dataclasses inside it, is not valid on this machine."""
     for field in fields(settings):
         value = getattr(settings, field.name)
         if is_dataclass(value):
@@ -90,23 +90,23 @@ def _check_path(path: Path) -> None:
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return  # whether that matters depends on what the path is for
-    except (OSError, ValueError) as problem:  # too long, a circle of links, a null character
+        return  # the user of the path decides whether that is an error
+    except (OSError, ValueError) as problem:  # too long, a loop of links, a null character
         why = problem.strerror if isinstance(problem, OSError) else problem
-        raise Mistake(f"{shown(str(path))} is not a path that can be used ({why}): choose another one") from None
+        raise Mistake(f"{shown(str(path))} is not a valid path ({why}): choose another one") from None
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it."""
+    """A value as text for a message, at most 80 characters."""
     try:
         text = repr(value)
-    except Exception:  # whatever a user's object does
+    except Exception:  # a user's object may raise anything
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def did_you_mean(name: str, known: Any) -> str:
-    """The end of a sentence about an unknown name: what may have been meant, or nothing."""
+    """The hint `, did you mean ...?` for an unknown name, or an empty string."""
     near = get_close_matches(name, list(known), 1)
     return f", did you mean {near[0]}?" if near else ""
 
@@ -117,7 +117,7 @@ def _settings_types(kind: Any) -> dict[str, Any]:
 
 
 def _converted(value: Any, kind: Any) -> Any:
-    """The value as this type; raises TypeError or OverflowError if it cannot be."""
+    """The value as this type; raises TypeError or OverflowError if it does not fit."""
     if get_origin(kind) is Literal:
         return _accepted(value, isinstance(value, str) and value in get_args(kind))
     if get_origin(kind) is tuple:
@@ -162,7 +162,7 @@ CONVERSIONS: dict[Any, Callable[[Any], Any]] = {int: _whole, float: _finite, str
 PLAIN: dict[Any, str] = {
     int: "a whole number",
     float: "a finite number",
-    str: "a text",
+    str: "a string",
     bool: "True or False",
     Path: "a path",
     Callable: "a function",

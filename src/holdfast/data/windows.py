@@ -1,10 +1,10 @@
-"""Training batches: windows drawn from recorded steps, packed into rows so that no padding is computed."""
+"""Training batches: windows of recorded steps, packed into rows so that little is padding."""
 
 import hashlib
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -22,19 +22,19 @@ PADDING = -1
 
 @dataclass(frozen=True)
 class Batch:
-    """R rows of K steps; a row holds one long window or several short ones, each its own segment."""
+    """R rows of K steps; a row has one long window or several short ones, each a segment of its own."""
 
     observations: Tensor  # (R, K, *obs), normalised
     actions: Tensor  # (R, K) or (R, K, A)
     returns: Tensor  # (R, K) scaled return-to-go
     timesteps: Tensor  # (R, K) step within the episode
-    segments: Tensor  # (R, K) which window of the row a step belongs to, PADDING where it belongs to none
-    active: Tensor  # (R, K, A) the action dimensions that the step's task has; A = 1 for discrete actions
-    shared: bool  # whether any row holds more than one window, so that attention must be kept apart
+    segments: Tensor  # (R, K) index of the step's window within its row; PADDING for padding
+    active: Tensor  # (R, K, A) one for the action dimensions of the step's task; A = 1 for discrete actions
+    shared: bool  # whether a row has more than one window, so that attention must be masked
 
     @property
     def valid(self) -> Tensor:
-        """The steps that are data, (R, K) bool."""
+        """False for padding, (R, K) bool."""
         return self.segments != PADDING
 
 
@@ -45,11 +45,11 @@ class Sampler(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the data and of every setting that decides what is drawn."""
+        """A hash of the data and of all settings that affect sampling."""
         ...
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
-        """Which windows a batch of `count` has."""
+        """Draws `count` windows: their first steps and lengths."""
         ...
 
     def sample(self, count: int, rng: np.random.Generator) -> Batch:
@@ -58,12 +58,12 @@ class Sampler(Protocol):
 
 
 def pack(lengths: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row, first column and segment of each window when windows share rows of `width` (best fit, longest first)."""
+    """Packs windows into rows of `width` (best fit, longest first): the row, column and segment of each window."""
     rows: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]  # by free columns: row and its next segment
-    free = 0  # bit f is set where some row has f free columns
+    free = 0  # bit f is set if some row has f free columns
     placed = np.zeros((3, len(lengths)), np.int64)
     order = np.argsort(-lengths, kind="stable")
-    found, opened = [], 0
+    placements, opened = [], 0
     for length in lengths[order].tolist():
         fitting = free >> length
         if fitting:
@@ -72,31 +72,32 @@ def pack(lengths: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.nd
             if not rows[room]:
                 free ^= 1 << room
         else:
-            room, row, segment, opened = width, opened, 0, opened + 1
-        found.append((row, width - room, segment))
+            room, row, segment = width, opened, 0
+            opened += 1
+        placements.append((row, width - room, segment))
         left = room - length
         if left:
             rows[left].append((row, segment + 1))
             free |= 1 << left
-    placed[:, order] = np.array(found).T
+    placed[:, order] = np.array(placements).T
     return placed[0], placed[1], placed[2]
 
 
 @dataclass(frozen=True)
 class Places:
-    """Which step stands where in a batch, or in several."""
+    """The layout of one or more batches: which recorded step is at each place."""
 
-    index: np.ndarray  # (..., R, K)
-    segments: np.ndarray  # (..., R, K), PADDING where nothing stands
+    index: np.ndarray  # (..., R, K) row in `Steps`
+    segments: np.ndarray  # (..., R, K), PADDING for padding
 
     @property
     def shared(self) -> bool:
-        """Whether any row holds more than one window."""
+        """Whether a row has more than one window."""
         return bool((self.segments > 0).any())
 
     @classmethod
     def stack(cls, batches: Sequence["Places"], coarse: int) -> "Places":
-        """Several batches, padded to one number of rows; a multiple of `coarse` where windows share rows."""
+        """Stacks batches, padded to the same number of rows: a multiple of `coarse` if windows share rows."""
         rows = max(len(batch.index) for batch in batches)
         if any(batch.shared for batch in batches):
             rows = -(-rows // coarse) * coarse
@@ -112,9 +113,9 @@ def _filled(array: np.ndarray, rows: int, value: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Steps:
-    """Recorded steps laid end to end, resident on the device they are trained on."""
+    """Recorded steps laid end to end, on the device that they are trained on."""
 
-    observations: Tensor  # (N, *obs), normalised; single frames where observations are stacks of them
+    observations: Tensor  # (N, *obs), normalised; single frames if `stack` is over 1
     actions: Tensor  # (N,) or (N, A)
     returns: Tensor  # (N,) scaled return-to-go
     timesteps: Tensor  # (N,)
@@ -125,13 +126,13 @@ class Steps:
 
     @classmethod
     def join(cls, parts: Sequence["Steps"]) -> "Steps":
-        """The steps of these, in order."""
+        """The steps of all parts, in order."""
         names = ("observations", "actions", "returns", "timesteps", "active")
         joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
         return replace(parts[0], **joined)
 
     def places(self, first: np.ndarray, lengths: np.ndarray) -> "Places":
-        """Where in a batch the windows stand that begin at these steps and have these lengths."""
+        """The layout of a batch of windows with these first steps and lengths."""
         if self.packed and (lengths < self.context).any():
             row, column, segment = pack(lengths, self.context)
         else:
@@ -145,13 +146,14 @@ class Steps:
         return Places(index, segments)
 
     def batch(self, first: np.ndarray, lengths: np.ndarray) -> Batch:
-        """These windows."""
+        """The batch of windows with these first steps and lengths."""
         places, device = self.places(first, lengths), self.returns.device
-        index, segments = (torch.as_tensor(array, device=device) for array in (places.index, places.segments))
+        index = torch.as_tensor(places.index, device=device)
+        segments = torch.as_tensor(places.segments, device=device)
         return self.at(index, segments, places.shared)
 
     def at(self, index: Tensor, segments: Tensor, shared: bool) -> Batch:
-        """The batch of the steps at these places."""
+        """The batch of the steps with these indices, (R, K)."""
         return Batch(
             observations=self._observed(index),
             actions=self.actions[index],
@@ -170,9 +172,20 @@ class Steps:
 
             return stacks(self.observations, index, self.timesteps[index], self.stack)
         back = torch.arange(self.stack - 1, -1, -1, device=index.device)
-        there = back <= self.timesteps[index][..., None]  # (R, K, stack): an episode's first stacks are part empty
-        frames = self.observations[index[..., None] - back * there]
-        return frames * there[..., None, None]
+        exists = back <= self.timesteps[index][..., None]  # (R, K, stack): False before an episode's first frame
+        frames = self.observations[index[..., None] - back * exists]
+        return frames * exists[..., None, None]
+
+
+@dataclass(frozen=True)
+class WindowSettings:
+    """How windows are drawn and scaled."""
+
+    context: int  # the most steps of a window
+    return_scale: float  # returns to go are divided by this
+    sampling: Sampling
+    whole: bool = True  # whether windows stay inside their episode
+    packed: bool = True  # whether short windows share rows
 
 
 class Windows:
@@ -183,49 +196,37 @@ class Windows:
         dataset: Dataset,
         normaliser: Normaliser,
         active: Tensor,
-        *,
-        context: int,
-        return_scale: float,
-        sampling: Sampling,
-        whole: bool = True,
-        packed: bool = True,
+        settings: WindowSettings,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.dataset, self.normaliser, self.active = dataset, normaliser, active
-        self.settings = {
-            "context": context,
-            "return_scale": return_scale,
-            "sampling": sampling,
-            "whole": whole,
-            "packed": packed,
-        }
+        self.dataset, self.normaliser, self.active, self.settings = dataset, normaliser, active, settings
         self.starts, self.lengths = dataset.starts, dataset.lengths
-        self.beyond = 0 if whole else context - 1  # steps by which a window may reach over an end
-        self.choices = np.maximum(self.lengths - context + 1 + 2 * self.beyond, 1)  # windows in each episode
-        mass = np.ones(len(self.lengths)) if sampling == "episodes" else self.choices
-        self.mass = float(mass.sum())  # how much of a mixture this source makes up
+        self.beyond = 0 if settings.whole else settings.context - 1  # steps by which a window may cross an end
+        self.choices = np.maximum(self.lengths - settings.context + 1 + 2 * self.beyond, 1)  # windows per episode
+        mass = np.ones(len(self.lengths)) if settings.sampling == "episodes" else self.choices
+        self.mass = float(mass.sum())  # weight of this dataset in a mixture
         self.cumulative = np.cumsum(mass) / mass.sum()
         actions = torch.as_tensor(dataset.actions, device=device)
         self.steps = Steps(
             observations=normaliser(on(device, dataset.observations)),
             actions=actions.float() if actions.is_floating_point() else actions.long(),
-            returns=torch.as_tensor(dataset.returns_to_go / return_scale, dtype=torch.float32, device=device),
+            returns=torch.as_tensor(dataset.returns_to_go / settings.return_scale, dtype=torch.float32, device=device),
             timesteps=torch.as_tensor(dataset.timesteps, device=device),
             active=active.to(device).expand(dataset.steps, -1),
-            context=context,
+            context=settings.context,
             stack=dataset.stack,
-            packed=packed,
+            packed=settings.packed,
         )
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the dataset, its scaling and the settings."""
+        """A hash of the dataset, its normalisation and the settings."""
         scaling = (self.normaliser.shift, self.normaliser.scale, self.active)
         arrays = [[str(tensor.dtype), list(tensor.shape), tensor.cpu().numpy().tobytes().hex()] for tensor in scaling]
-        return _hash([self.dataset.fingerprint, arrays, self.settings])
+        return _hash([self.dataset.fingerprint, arrays, asdict(self.settings)])
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
-        """`count` windows: an episode by its mass, then a start, all starts alike."""
+        """Draws `count` windows: an episode according to the sampling, then a uniform start in it."""
         episodes = np.searchsorted(self.cumulative, rng.random(count), side="right").clip(max=len(self.lengths) - 1)
         begins = (rng.random(count) * self.choices[episodes]).astype(np.int64) - self.beyond
         first, end = np.maximum(begins, 0), np.minimum(begins + self.steps.context, self.lengths[episodes])
@@ -237,7 +238,7 @@ class Windows:
 
 
 class Mixture:
-    """The current task's windows, with a share of every batch drawn from what was stored of earlier tasks."""
+    """Windows of the current task, with a share of every batch drawn from stored windows of earlier tasks."""
 
     def __init__(self, current: Windows, stored: Sequence[Windows], share: float) -> None:
         self.parts, self.share = [current, *stored], share
@@ -248,15 +249,15 @@ class Mixture:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that is mixed."""
+        """A hash of all parts and of the share."""
         return _hash([[part.fingerprint for part in self.parts], self.share])
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
-        """`share * count` stored windows, each earlier task by its mass, and the rest current ones."""
+        """Draws `share * count` stored windows, earlier tasks weighted by mass, and the rest from the current task."""
         replayed = round(self.share * count)
         counts = [count - replayed, *rng.multinomial(replayed, self.odds)]
         drawn = [part.draw(int(n), rng) for part, n in zip(self.parts, counts, strict=True)]
-        first = [found + before for (found, _), before in zip(drawn, self.before, strict=False)]
+        first = [start + before for (start, _), before in zip(drawn, self.before, strict=False)]
         return np.concatenate(first), np.concatenate([lengths for _, lengths in drawn])
 
     def sample(self, count: int, rng: np.random.Generator) -> Batch:
@@ -269,7 +270,7 @@ def _hash(plain: Any) -> str:
 
 
 def on(device: str | torch.device, array: np.ndarray) -> Tensor:
-    """An array as a tensor on a device; one that may not be written to, such as a file in memory, is fine."""
+    """An array as a tensor on a device, without torch's warning about read-only arrays such as memory-mapped files."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return torch.as_tensor(array, device=device)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from holdfast.data.episodes import Dataset
-from holdfast.data.windows import Windows
+from holdfast.data.windows import Windows, WindowSettings
 from holdfast.nets.policy import Policy
 from holdfast.tasks.interface import Discrete
 
@@ -22,15 +22,8 @@ def offline_score(policy: Policy, dataset: Dataset) -> dict[str, float]:
     """
     losses, steps = 0.0, 0
     actions = policy.interface.actions
-    windows = Windows(
-        dataset,
-        policy.normaliser,
-        actions.active,
-        context=policy.net.config.context,
-        return_scale=policy.return_scale,
-        sampling="windows",
-        device=policy.device,
-    )
+    settings = WindowSettings(policy.net.config.context, policy.return_scale, "windows")
+    windows = Windows(dataset, policy.normaliser, actions.active, settings, policy.device)
     first, lengths = every_step_once(dataset, windows.steps.context)
     for begin in range(0, len(first), BATCH):
         part = slice(begin, begin + BATCH)

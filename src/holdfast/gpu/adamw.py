@@ -1,4 +1,6 @@
-"""The optimiser's pass over all parameters, as one launch on a GPU."""
+"""AdamW on a GPU: one kernel launch updates all parameters."""
+
+from dataclasses import dataclass
 
 import triton
 import triton.language as tl
@@ -29,20 +31,22 @@ def _adamw(  # type: ignore[no-untyped-def]
     tl.store(values + offset, p, mask=inside)
 
 
-def adamw(
-    values: Tensor,
-    gradient: Tensor,
-    mean: Tensor,
-    square: Tensor,
-    rate: Tensor,
-    taken: Tensor,
-    norm: Tensor,
-    clip: float,
-    decay: float,
-    betas: tuple[float, float],
-    epsilon: float,
-) -> None:
-    """One step of AdamW in place, the gradient first shrunk to a norm of at most `clip`."""
-    size = values.numel()
-    grid = (triton.cdiv(size, BLOCK),)
-    _adamw[grid](values, gradient, mean, square, rate, taken, norm, size, clip, decay, *betas, epsilon, BLOCK)
+@dataclass(frozen=True)
+class AdamwTensors:
+    """The tensors of one step: all parameters laid end to end, and scalars on the same device."""
+
+    values: Tensor  # (P,) the parameters
+    gradient: Tensor  # (P,)
+    mean: Tensor  # (P,) first moment
+    square: Tensor  # (P,) second moment
+    rate: Tensor  # () the learning rate
+    taken: Tensor  # () steps so far, this one included
+    norm: Tensor  # () of the gradient
+
+
+def adamw(tensors: AdamwTensors, *, clip: float, decay: float, betas: tuple[float, float], epsilon: float) -> None:
+    """One AdamW step in place, after the gradient is clipped to the norm `clip`."""
+    size = tensors.values.numel()
+    pointers = (tensors.values, tensors.gradient, tensors.mean, tensors.square)
+    scalars = (tensors.rate, tensors.taken, tensors.norm)
+    _adamw[(triton.cdiv(size, BLOCK),)](*pointers, *scalars, size, clip, decay, *betas, epsilon, BLOCK)

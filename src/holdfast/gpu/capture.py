@@ -1,4 +1,4 @@
-"""What a GPU does otherwise than a CPU: kernels of our own, products in half precision, a function as one launch."""
+"""What differs on a GPU: Triton kernels, half-precision matrix products, and CUDA graphs."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -15,20 +15,20 @@ Out = TypeVar("Out")
 
 
 def own_kernels(tensor: Tensor) -> bool:
-    """Whether our kernels can run where this tensor is."""
+    """Whether our Triton kernels can run on the device of this tensor."""
     return tensor.is_cuda and TRITON
 
 
 def precision_of_products(device: torch.device) -> torch.dtype:
-    """What the factors of a product are rounded to: half where autocast says so."""
+    """The dtype of matrix products: autocast's if it is enabled, otherwise float32."""
     half = torch.is_autocast_enabled(device.type)
     return torch.get_autocast_dtype(device.type) if half else torch.float32
 
 
 def captured(function: Callable[[], Out], pool: Any = None) -> Callable[[], Out]:
-    """The function as one CUDA graph, which reads and writes the memory that the function touched when captured.
+    """Captures a function as a CUDA graph, after a few warm-up calls; returns a function that replays the graph.
 
-    The function is called a few times before.
+    A replay reads and writes the same memory as the captured call.
     """
     home, side = torch.cuda.current_stream(), torch.cuda.Stream()
     side.wait_stream(home)
@@ -49,7 +49,7 @@ def captured(function: Callable[[], Out], pool: Any = None) -> Callable[[], Out]
 
 @contextmanager
 def nothing_freed() -> Iterator[None]:
-    """Keeps the garbage collector still: freeing an older graph during a capture makes the capture fail."""
+    """Disables the garbage collector: freeing an older graph during a capture makes the capture fail."""
     gc.collect()
     running = gc.isenabled()
     gc.disable()

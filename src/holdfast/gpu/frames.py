@@ -1,4 +1,4 @@
-"""Frames put together as a network sees them, in one launch on a GPU."""
+"""Stacks frames on a GPU, in one kernel launch."""
 
 import torch
 import triton
@@ -18,7 +18,7 @@ def _stacks(frames, index, timesteps, out, stack, size, MOST: tl.constexpr):  # 
 
 
 def stacks(frames: Tensor, index: Tensor, timesteps: Tensor, stack: int) -> Tensor:
-    """For each step its frame and those before it, (*index, stack, *frame); zeros before an episode's first."""
+    """The frame of each step and the frames before it, (*index, stack, *frame); zeros before an episode's start."""
     frame = frames.shape[1:]
     out = torch.empty(*index.shape, stack, *frame, dtype=frames.dtype, device=frames.device)
     size = frame.numel()

@@ -1,20 +1,20 @@
-"""What the network spends most launches on, as few launches on a GPU."""
+"""Fused kernels for layers of the network: LayerNorm, bias and ReLU, and frames as blocks of pixels."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS = 16  # of tokens that a program takes
-COLUMNS = 32  # of sums that a program takes
-BLOCK = 2048  # of numbers that a program takes
-PROGRAMS = 1024  # at most, where each takes several blocks
-Joining = tuple[Tensor, Tensor, float]  # what joins tokens, the seed of what is dropped of it, the share of that
+ROWS = 16  # tokens per program
+COLUMNS = 32  # column sums per program
+BLOCK = 2048  # elements per program
+PROGRAMS = 1024  # the most programs of a kernel that loops over blocks
+Branch = tuple[Tensor, Tensor, float]  # a residual branch, the seed of its dropout, the dropout rate
 
 
 @triton.jit
 def _tile(rows, width, ROWS: tl.constexpr, WIDTH: tl.constexpr):  # type: ignore[no-untyped-def]
-    """This program's rows and all columns: which are tokens, and where they lie."""
+    """This program's rows, all columns, which of these elements exist, and their offsets."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, WIDTH)
     return row, column, (row < rows)[:, None] & (column < width)[None, :], row[:, None] * width + column[None, :]
@@ -22,7 +22,7 @@ def _tile(rows, width, ROWS: tl.constexpr, WIDTH: tl.constexpr):  # type: ignore
 
 @triton.jit
 def _dropped(values, seed, place, share):  # type: ignore[no-untyped-def]
-    """Some set to zero, the same for the same seed, and the others made larger by as much."""
+    """Dropout: zeroes a share of the values, decided by the seed, and scales the others up."""
     return tl.where(tl.rand(tl.load(seed), place) >= share, values / (1 - share), 0.0)
 
 
@@ -84,7 +84,7 @@ def _sums(parts, out, width, PARTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: t
 
 
 def _added_up(parts: Tensor, dtype: torch.dtype) -> Tensor:
-    """What the programs of a launch found, as one; in one order, so it is the same every time."""
+    """Sums the partial results of all programs, in a fixed order so that the result is deterministic."""
     width = parts[0].numel()
     out = torch.empty(parts.shape[1:], dtype=dtype, device=parts.device)
     _sums[(triton.cdiv(width, COLUMNS),)](parts, out, width, len(parts), 4 * ROWS, COLUMNS)
@@ -92,40 +92,40 @@ def _added_up(parts: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def norm_forward(
-    tokens: Tensor, weight: Tensor, bias: Tensor, epsilon: float, dtype: torch.dtype, joining: Joining | None = None
+    tokens: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float, dtype: torch.dtype, residual: Branch | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The tokens with what joins them; these normalised; and each one's mean and the reciprocal of its deviation."""
+    """Adds a branch to the tokens and normalises them: the sum, the result, each token's mean and inverse deviation."""
     width = tokens.shape[-1]
     rows = tokens.numel() // width
     out = torch.empty_like(tokens, dtype=dtype)
     means, scales = (torch.empty(rows, device=tokens.device) for _ in range(2))
     grid, wide = (triton.cdiv(rows, ROWS),), triton.next_power_of_2(width)
-    joined = torch.empty_like(tokens) if joining else tokens
-    branch, seed, share = joining or (tokens, tokens, 0.0)
+    joined = torch.empty_like(tokens) if residual else tokens
+    branch, seed, share = residual or (tokens, tokens, 0.0)
     _norm_forward[grid](
         tokens, branch, seed, weight, bias, joined, out, means, scales, rows, width, share, epsilon,
-        joining is not None, ROWS, wide,
+        residual is not None, ROWS, wide,
     )  # fmt: skip
     return joined, out, means, scales
 
 
 def norm_backward(
-    gradient: Tensor, tokens: Tensor, weight: Tensor, means: Tensor, scales: Tensor, joining: Joining | None = None
+    gradient: Tensor, tokens: Tensor, weight: Tensor, means: Tensor, scales: Tensor, *, residual: Branch | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of tokens, weight, bias, and of what joined the tokens, where anything did.
+    """The gradients of tokens, weight, bias and branch.
 
-    There `joining` begins with the gradient that reaches the joined tokens past the norm, not with what joined.
+    The first entry of `residual` is here the gradient that reaches the sum directly, past the norm.
     """
     width = tokens.shape[-1]
     rows = tokens.numel() // width
     programs, wide = triton.cdiv(rows, ROWS), triton.next_power_of_2(width)
     moved = torch.empty_like(tokens)
-    of_branch = torch.empty_like(gradient) if joining else moved
+    of_branch = torch.empty_like(gradient) if residual else moved
     parts = torch.empty(programs, 2, width, device=tokens.device)
-    through, seed, share = joining or (tokens, tokens, 0.0)
+    through, seed, share = residual or (tokens, tokens, 0.0)
     _norm_backward[(programs,)](
         gradient, through, tokens, seed, weight, means, scales, moved, of_branch, parts, rows, width, share,
-        joining is not None, ROWS, wide,
+        residual is not None, ROWS, wide,
     )  # fmt: skip
     of_weight, of_bias = _added_up(parts, weight.dtype)
     return moved, of_weight, of_bias, of_branch
@@ -135,7 +135,7 @@ def norm_backward(
 def _bias_relu(values, bias, out, size, WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     total = tl.load(values + at, mask=at < size, other=0.0).to(tl.float32) + tl.load(bias + at % WIDTH).to(tl.float32)
-    rectified = tl.where(total < 0, 0.0, total)  # what is not a number stays, and is noticed
+    rectified = tl.where(total < 0, 0.0, total)  # not `maximum`: NaN must stay NaN
     tl.store(out + at, rectified.to(out.dtype.element_ty), mask=at < size)
 
 
@@ -156,7 +156,7 @@ def _bias_relu_backward(  # type: ignore[no-untyped-def]
 
 
 def bias_relu(values: Tensor, bias: Tensor) -> Tensor:
-    """Values (..., C) with a bias added, and zero where that is negative; C is a power of two."""
+    """ReLU of values (..., C) plus a bias (C,); C must be a power of two."""
     out, size = torch.empty_like(values), values.numel()
     _bias_relu[(triton.cdiv(size, BLOCK),)](values, bias, out, size, len(bias), BLOCK)
     return out
@@ -178,7 +178,7 @@ def bias_relu_backward(gradient: Tensor, out: Tensor, dtype: torch.dtype) -> tup
 def _blocks(  # type: ignore[no-untyped-def]
     frames,
     out,
-    channels: tl.constexpr,  # known when compiled, so that four pixels are seen to be one load
+    channels: tl.constexpr,  # constants, so that the compiler can load four pixels at once
     height: tl.constexpr,
     width: tl.constexpr,
     SIDE: tl.constexpr,
@@ -197,7 +197,7 @@ def _blocks(  # type: ignore[no-untyped-def]
 
 
 def blocks(frames: Tensor, side: int, dtype: torch.dtype) -> Tensor:
-    """Bytes (N, C, H, W) as numbers in blocks of side x side pixels, (N, H / side, W / side, C * side * side)."""
+    """Rearranges bytes (N, C, H, W) into blocks of side x side pixels, (N, H / side, W / side, C * side * side)."""
     count, channels, height, width = frames.shape
     shape = (count, height // side, width // side, channels * side * side)
     out = torch.empty(shape, dtype=dtype, device=frames.device)

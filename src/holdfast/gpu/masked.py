@@ -1,4 +1,4 @@
-"""What a task sees of a copy's weights, and the gradient back, in one launch each on a GPU."""
+"""Masked weights on a GPU: one kernel launch forward and one backward."""
 
 import torch
 import triton
@@ -9,7 +9,7 @@ BLOCK = 1024
 
 
 @triton.jit
-def _seen(frozen, occupied, free, mask, out, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _masked_weights(frozen, occupied, free, mask, out, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < size
     owned = tl.load(occupied + at, mask=inside, other=0) != 0
@@ -19,7 +19,7 @@ def _seen(frozen, occupied, free, mask, out, size, BLOCK: tl.constexpr):  # type
 
 
 @triton.jit
-def _moved(  # type: ignore[no-untyped-def]
+def _masked_weights_backward(  # type: ignore[no-untyped-def]
     gradient, frozen, occupied, free, scores, mask, of_free, of_scores, size, BLOCK: tl.constexpr
 ):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -34,18 +34,20 @@ def _moved(  # type: ignore[no-untyped-def]
     tl.store(of_scores + at, g * value * sign, mask=inside)
 
 
-def seen(frozen: Tensor, occupied: Tensor, free: Tensor, mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """The weights under the mask, zero elsewhere."""
+def masked_weights(frozen: Tensor, occupied: Tensor, free: Tensor, mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """The weights under the mask, (P,): frozen ones where a task owns the entry, free ones elsewhere, zero outside."""
     out = torch.empty_like(free, dtype=dtype)
-    _seen[(triton.cdiv(free.numel(), BLOCK),)](frozen, occupied, free, mask, out, free.numel(), BLOCK)
+    _masked_weights[(triton.cdiv(free.numel(), BLOCK),)](frozen, occupied, free, mask, out, free.numel(), BLOCK)
     return out
 
 
-def moved(
-    gradient: Tensor, frozen: Tensor, occupied: Tensor, free: Tensor, scores: Tensor, mask: Tensor
+def masked_weights_backward(
+    gradient: Tensor, frozen: Tensor, occupied: Tensor, free: Tensor, *, scores: Tensor, mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of free weights and of scores."""
+    """The gradients of the free weights and of the scores, (P,) each."""
     of_free, of_scores = torch.empty_like(free), torch.empty_like(scores)
     grid = (triton.cdiv(free.numel(), BLOCK),)
-    _moved[grid](gradient, frozen, occupied, free, scores, mask, of_free, of_scores, free.numel(), BLOCK)
+    _masked_weights_backward[grid](
+        gradient, frozen, occupied, free, scores, mask, of_free, of_scores, free.numel(), BLOCK
+    )
     return of_free, of_scores

@@ -1,4 +1,4 @@
-"""Selection on a GPU: the k-th largest magnitude of all tensors at once, digit by digit, in a handful of launches."""
+"""Selection on a GPU: a radix search for the k-th largest magnitude of all tensors at once."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ BLOCK = 2048
 DIGITS = ((23, 256), (15, 256), (7, 256), (0, 128))  # the 31 bits of a magnitude, from the top: shift, values
 MOST = 256  # values of a digit
 
-# A magnitude read as an integer has the order of the floats; entries that may not be selected read as -1.
+# The bits of a non-negative float, read as an integer, have the same order; entries that are not feasible are -1.
 
 
 @triton.jit
@@ -39,7 +39,7 @@ def _count(  # type: ignore[no-untyped-def]
     BLOCK: tl.constexpr,
     ROOM: tl.constexpr,
 ):
-    """How often each value of a digit occurs among the keys of a tensor that begin with its prefix."""
+    """Counts the values of the next digit among the keys of a tensor that start with the prefix found so far."""
     block = tl.program_id(0)
     tensor, start, length = _place(blocks, block)
     keys = _score_keys(scores, feasible, start, length, BLOCK)
@@ -48,13 +48,13 @@ def _count(  # type: ignore[no-untyped-def]
     digits = tl.where(fits, (keys >> SHIFT) & (BINS - 1), 0)
     bins = tl.arange(0, BINS)
     counts = tl.histogram(digits, BINS)
-    counts -= tl.where(bins == 0, BLOCK - tl.sum(fits.to(tl.int32), 0), 0)  # those that do not fit are no zeros
+    counts -= tl.where(bins == 0, BLOCK - tl.sum(fits.to(tl.int32), 0), 0)  # keys without the prefix were counted as 0
     tl.atomic_add(histogram + tensor * ROOM + bins, counts, mask=counts > 0)
 
 
 @triton.jit
 def _descend(histogram, prefixes, wanted, BINS: tl.constexpr, ROOM: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The value of the digit that the k-th largest key has, and what k is among the keys that share it."""
+    """Appends the digit of the k-th largest key to the prefix, and reduces k by the keys with larger digits."""
     tensor = tl.program_id(0)
     bins = tl.arange(0, BINS)
     counts = tl.load(histogram + tensor * ROOM + bins)
@@ -68,7 +68,7 @@ def _descend(histogram, prefixes, wanted, BINS: tl.constexpr, ROOM: tl.constexpr
 
 @triton.jit
 def _ties(scores, feasible, blocks, thresholds, ties, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """How many keys of each block equal the k-th largest."""
+    """Counts the keys of each block that equal the k-th largest."""
     block = tl.program_id(0)
     tensor, start, length = _place(blocks, block)
     same = _score_keys(scores, feasible, start, length, BLOCK) == tl.load(thresholds + tensor)
@@ -77,7 +77,7 @@ def _ties(scores, feasible, blocks, thresholds, ties, BLOCK: tl.constexpr):  # t
 
 @triton.jit
 def _write(scores, feasible, blocks, thresholds, wanted, ties, mask, BLOCK: tl.constexpr, MOST: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The mask: all keys above the k-th largest, and of those equal to it the first, as many as are wanted."""
+    """Writes the mask: all keys above the k-th largest, and the first keys equal to it until there are k."""
     block = tl.program_id(0)
     tensor, start, length = _place(blocks, block)
     first = tl.load(blocks + 4 * block + 3)
@@ -93,7 +93,7 @@ def _write(scores, feasible, blocks, thresholds, wanted, ties, mask, BLOCK: tl.c
 
 
 class Radix:
-    """Selects k entries of every tensor; its memory stays where it is, so that it can be part of a captured step."""
+    """Selects k entries of every tensor; its buffers keep their addresses, as CUDA graphs require."""
 
     def __init__(self, sizes: Sequence[int], counts: Sequence[int], device: torch.device) -> None:
         rows: list[tuple[int, int, int, int]] = []

@@ -13,7 +13,7 @@ from holdfast.data.episodes import Dataset
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
 from holdfast.data.validation import validate
-from holdfast.data.windows import Windows
+from holdfast.data.windows import Windows, WindowSettings
 from holdfast.errors import Mistake
 from holdfast.learners.tensors import Tensors
 from holdfast.nets.backbone import Backbone, NetConfig
@@ -196,16 +196,7 @@ def new_net(config: NetConfig, interface: Interface, seed: int, *purpose: object
 
 
 def windows_of(dataset: Dataset, normaliser: Normaliser, active: Tensor, config: LearnerConfig, device: str) -> Windows:
-    """A dataset as training reads it."""
+    """The training windows of a dataset."""
     fit = config.fit
-    return Windows(
-        dataset,
-        normaliser,
-        active,
-        context=config.net.context,
-        return_scale=fit.return_scale,
-        sampling=fit.sampling,
-        whole=fit.whole,
-        packed=fit.packed,
-        device=device,
-    )
+    settings = WindowSettings(config.net.context, fit.return_scale, fit.sampling, fit.whole, fit.packed)
+    return Windows(dataset, normaliser, active, settings, device)

@@ -1,4 +1,4 @@
-"""LayerNorm, on a GPU one launch each way, and what comes out is of the precision that the next product wants."""
+"""LayerNorm, on a GPU as one kernel launch forward and one backward, in the precision of the next matrix product."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,13 +14,13 @@ SEEDS = 2**31
 
 
 class Norm(nn.Module):
-    """Zero mean and unit deviation over the last dimension, then scaled and shifted."""
+    """LayerNorm over the last dimension, with scale and shift."""
 
     def __init__(self, width: int, before_product: bool = False, dropout: float = 0.0) -> None:
         super().__init__()
         self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
-        self.before_product = before_product  # then what comes out may have the precision of products
-        self.dropout = dropout  # of what joins the tokens
+        self.before_product = before_product  # whether the output may have the precision of products
+        self.dropout = dropout  # rate of the branch that `add_and_norm` adds
 
     def forward(self, tokens: Tensor) -> Tensor:
         if not (own_kernels(tokens) and torch.is_grad_enabled()):
@@ -28,7 +28,7 @@ class Norm(nn.Module):
         return FusedNorm.apply(tokens, self.weight, self.bias, self._precision(tokens))
 
     def add_and_norm(self, tokens: Tensor, branch: Tensor, seed: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The tokens with a branch added, some of it dropped while training; and these normalised."""
+        """Adds a residual branch to the tokens, with dropout in training; returns the sum and its LayerNorm."""
         if seed is None:
             tokens = tokens + F.dropout(branch, self.dropout, self.training)
             return tokens, self(tokens)
@@ -40,20 +40,20 @@ class Norm(nn.Module):
 
 
 def seeds(tokens: Tensor, branches: int) -> Sequence[Tensor | None]:
-    """For each branch what decides how much of it is dropped, where our kernels drop it: all are drawn at once."""
+    """The dropout seed of each residual branch, drawn at once; None where our kernels are not used."""
     if own_kernels(tokens) and torch.is_grad_enabled():
         return torch.randint(SEEDS, (branches, 1), device=tokens.device).unbind()
     return [None] * branches
 
 
 class FusedNorm(torch.autograd.Function):
-    """`Norm.forward` by our own kernels."""
+    """`Norm.forward` as fused kernels."""
 
     @staticmethod
     def forward(ctx: Any, tokens: Tensor, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> Tensor:
         from holdfast.gpu.layers import norm_forward
 
-        tokens, out, *moments = norm_forward(tokens.contiguous(), weight, bias, EPSILON, dtype)
+        tokens, out, *moments = norm_forward(tokens.contiguous(), weight, bias, epsilon=EPSILON, dtype=dtype)
         ctx.save_for_backward(tokens, weight, *moments)
         return out
 
@@ -65,7 +65,7 @@ class FusedNorm(torch.autograd.Function):
 
 
 class FusedAddNorm(torch.autograd.Function):
-    """`Norm.add_and_norm` by our own kernels; what is dropped is drawn again backward, not kept."""
+    """`Norm.add_and_norm` as fused kernels; the dropout mask is drawn again in the backward pass instead of stored."""
 
     @staticmethod
     def forward(
@@ -80,10 +80,13 @@ class FusedAddNorm(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         from holdfast.gpu.layers import norm_forward
 
-        ctx.share, joining = share, (branch.contiguous(), seed, share)
-        add_and_norm, out, *moments = norm_forward(tokens.contiguous(), weight, bias, EPSILON, dtype, joining)
-        ctx.save_for_backward(seed, add_and_norm, weight, *moments)
-        return add_and_norm, out
+        ctx.share = share
+        residual = (branch.contiguous(), seed, share)
+        total, out, *moments = norm_forward(
+            tokens.contiguous(), weight, bias, epsilon=EPSILON, dtype=dtype, residual=residual
+        )
+        ctx.save_for_backward(seed, total, weight, *moments)
+        return total, out
 
     @staticmethod
     def backward(
@@ -92,8 +95,8 @@ class FusedAddNorm(torch.autograd.Function):
         from holdfast.gpu.layers import norm_backward
 
         seed, tokens, weight, means, scales = ctx.saved_tensors
-        joining = (through.contiguous(), seed, ctx.share)
-        moved, of_weight, of_bias, of_branch = norm_backward(
-            gradient.contiguous(), tokens, weight, means, scales, joining
+        residual = (through.contiguous(), seed, ctx.share)
+        of_tokens, of_weight, of_bias, of_branch = norm_backward(
+            gradient.contiguous(), tokens, weight, means, scales, residual=residual
         )
-        return moved, of_branch, None, None, of_weight, of_bias, None
+        return of_tokens, of_branch, None, None, of_weight, of_bias, None

@@ -1,4 +1,4 @@
-"""A network seen through the mask of the task that is being learned: only scores and free weights can move."""
+"""A network under the mask of the task that is being learned: only scores and free weights are trained."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ from holdfast.subnets.selection import Selector
 
 
 class StraightThrough(torch.autograd.Function):
-    """Exactly 0/1 forward; backward, the mask's gradient goes to the magnitude of the score it was chosen by."""
+    """The mask, exactly 0 or 1, in the forward pass; its gradient goes to the magnitude of the scores."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, mask: Tensor) -> Tensor:
@@ -31,36 +31,38 @@ class StraightThrough(torch.autograd.Function):
 
 
 class FusedMaskedWeights(torch.autograd.Function):
-    """What `Masked.seen` says, by our own kernels."""
+    """`Masked.weights` as fused kernels."""
 
     @staticmethod
     def forward(
         ctx: Any, free: Tensor, scores: Tensor, frozen: Tensor, occupied: Tensor, mask: Tensor, dtype: torch.dtype
     ) -> Tensor:
-        from holdfast.gpu.masked import seen
+        from holdfast.gpu.masked import masked_weights
 
         ctx.save_for_backward(frozen, occupied, free, scores, mask)
-        return seen(frozen, occupied, free, mask, dtype)
+        return masked_weights(frozen, occupied, free, mask, dtype)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
-        from holdfast.gpu.masked import moved
+        from holdfast.gpu.masked import masked_weights_backward
 
-        return *moved(gradient, *ctx.saved_tensors), None, None, None, None
+        frozen, occupied, free, scores, mask = ctx.saved_tensors
+        gradients = masked_weights_backward(gradient, frozen, occupied, free, scores=scores, mask=mask)
+        return *gradients, None, None, None, None
 
 
 @dataclass(frozen=True)
 class LearnedMask:
-    """A mask that is learned: the largest scores of each tensor among the feasible entries."""
+    """A learned mask: it selects the feasible entries with the largest scores in each tensor."""
 
     feasible: Tensor  # (P,) bool, the entries that may be selected
     counts: Sequence[int]  # how many entries of each tensor are selected
-    scores: Tensor  # (P,) where they start
+    scores: Tensor  # (P,) the initial scores
 
 
 @dataclass(frozen=True)
 class FixedMask:
-    """A mask that stays as it is while weights are trained."""
+    """A mask that does not change in training."""
 
     mask: Tensor  # (P,) bool
 
@@ -74,14 +76,15 @@ class Unmasked:
 
 
 class Masked(nn.Module):
-    """What `fit` trains for a learner with subnetworks: a network seen through a mask.
+    """A network under a mask, as `fit` trains it for learners with subnetworks.
 
-    `frozen` holds what earlier tasks own. It is a buffer, so no gradient, momentum or weight decay can reach it.
+    `frozen` holds the weights that earlier tasks own. It is a buffer, so no gradient, momentum or weight decay can
+    change it.
     """
 
     frozen: Tensor  # (P,)
     occupied: Tensor  # (P,) bool
-    selectable: Tensor  # (P,) bool: the entries that may be selected, or the mask itself where it is fixed
+    selectable: Tensor  # (P,) bool: the entries that may be selected, or a fixed mask
 
     def __init__(
         self, net: Backbone, layout: Layout, copy: Copy, selection: LearnedMask | FixedMask, outside: Unmasked
@@ -105,22 +108,22 @@ class Masked(nn.Module):
 
     @torch.no_grad()
     def mask(self) -> Tensor:
-        """The entries that the task sees, (P,) bool."""
+        """The selected entries, (P,) bool."""
         if self.selector is None:
             return self.selectable
         return self.selector.select(self.scores.detach(), self.selectable)
 
     def unmasked(self) -> dict[str, Tensor]:
-        """The parameters that no mask covers, as they are now, on the CPU."""
+        """The current values of the parameters that no mask covers, on the CPU."""
         tensors = (tensor.detach().cpu().clone() for tensor in self.outside)
         return dict(zip(self.outside_names, tensors, strict=True))
 
     def values(self) -> Tensor:
-        """All weights of the copy as this task sees them: the frozen ones where a task owns them, (P,)."""
+        """All weights of the copy, (P,): frozen where a task owns the entry, otherwise trained."""
         return torch.where(self.occupied, self.frozen, self.free)
 
-    def seen(self) -> Tensor:
-        """The weights that the task's network runs on, in the precision of its products, (P,)."""
+    def weights(self) -> Tensor:
+        """The masked weights that the network uses, in the precision of matrix products, (P,)."""
         mask, dtype = self.mask(), precision_of_products(self.free.device)
         if self.selector is None:
             return (self.values() * mask).to(dtype)
@@ -129,11 +132,11 @@ class Masked(nn.Module):
         return (self.values() * StraightThrough.apply(self.scores, mask)).to(dtype)
 
     def describe(self) -> dict[str, Any]:
-        """The settings of the network and of its mask as plain data, a part of cache keys."""
+        """The settings of the network and of its mask as plain data; a part of cache keys."""
         counts = list(self.selector.counts) if self.selector else None
         return {"net": self.net.describe(), "layout": asdict(self.layout), "counts": counts}
 
     def forward(self, batch: Batch) -> Tensor:
         """The training loss of the task's network."""
-        tensors = self.layout.split(self.seen()) | dict(zip(self.outside_names, self.outside, strict=True))
+        tensors = self.layout.split(self.weights()) | dict(zip(self.outside_names, self.outside, strict=True))
         return functional_call(self.net, tensors, (batch,))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from holdfast.gpu.capture import own_kernels
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
-ALIGNED = 64  # numbers; each parameter begins at such a boundary
+ALIGNED = 64  # each parameter starts at a multiple of this many elements
 
 
 class Optimiser(Protocol):
@@ -39,10 +39,10 @@ class TorchAdamW:
         self.parameters, self.clip = parameters, clip
         moved = list(parameters.values())
         on_gpu = moved[0].is_cuda
-        # On a GPU a tensor: a captured step reads its present value.
+        # A tensor on a GPU, so that a captured step reads its current value.
         rate = torch.zeros((), device=moved[0].device) if on_gpu else 0.0
         self.adamw = torch.optim.AdamW(moved, rate, BETAS, EPSILON, decay, fused=True, capturable=on_gpu)
-        for parameter in moved:  # made now, so that its place in memory never changes
+        for parameter in moved:  # allocated now, so that its address never changes
             state = {"step": torch.zeros((), device=parameter.device)}
             moments = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
             self.adamw.state[parameter] = state | moments
@@ -68,7 +68,7 @@ class TorchAdamW:
 
 
 class FlatAdamW:
-    """One kernel launch for all parameters, which become views of one tensor, as their gradients and moments are."""
+    """Updates all parameters in one kernel launch; they become views of one flat tensor, and so do their gradients."""
 
     def __init__(self, parameters: dict[str, nn.Parameter], decay: float, clip: float) -> None:
         self.parameters, self.decay, self.clip = parameters, decay, clip
@@ -94,12 +94,13 @@ class FlatAdamW:
         torch._foreach_copy_(self.gradients, list(gradients))
 
     def step(self) -> None:
-        from holdfast.gpu.adamw import adamw
+        from holdfast.gpu.adamw import AdamwTensors, adamw
 
         self.taken += 1
         norm = torch.linalg.vector_norm(self.gradient)
-        state = (self.values, self.gradient, self.mean, self.square)
-        adamw(*state, self.rate, self.taken, norm, self.clip, self.decay, BETAS, EPSILON)
+        flat = (self.values, self.gradient, self.mean, self.square)
+        tensors = AdamwTensors(*flat, rate=self.rate, taken=self.taken, norm=norm)
+        adamw(tensors, clip=self.clip, decay=self.decay, betas=BETAS, epsilon=EPSILON)
 
     def set_rate(self, rate: float | Tensor) -> None:
         if isinstance(rate, Tensor):
@@ -109,15 +110,16 @@ class FlatAdamW:
 
     def tensors(self) -> dict[str, Tensor]:
         moments = {"exp_avg": self._views(self.mean), "exp_avg_sq": self._views(self.square)}
-        found = {
+        tensors = {
             f"{key}/{name}": view
             for key, views in moments.items()
             for name, view in zip(self.parameters, views, strict=True)
         }
-        return found | {"step": self.taken}
+        return tensors | {"step": self.taken}
 
 
 def optimiser(parameters: dict[str, nn.Parameter], decay: float, clip: float) -> Optimiser:
     """The fastest optimiser for the device of the parameters."""
-    flat = own_kernels(next(iter(parameters.values())))
-    return (FlatAdamW if flat else TorchAdamW)(parameters, decay, clip)
+    if own_kernels(next(iter(parameters.values()))):
+        return FlatAdamW(parameters, decay, clip)
+    return TorchAdamW(parameters, decay, clip)
