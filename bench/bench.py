@@ -165,7 +165,7 @@ def playing(shape: Shape, machine: Machine) -> Row | None:
     share = Protocol(shape.protocol, episodes=lanes // groups, lanes=lanes // groups)
     assert task.environments is not None
     players = [(shape.policy(machine.device, task.interface), task.environments(share)) for _ in range(groups)]
-    idle = task.interface.actions.own(shape.actions(lanes // groups))
+    idle = task.interface.actions.for_environment(shape.actions(lanes // groups))
 
     def some(policy: Policy, environments: Environments, acts: bool) -> Generator[None, None, Rollouts]:
         observations = environments.reset(share.seeds)

@@ -79,7 +79,7 @@ def test_datasets_must_have_episodes_of_one_shape():
     [
         (Interface((3,), Discrete(2, 2), 9), "observations must have shape"),
         (Interface((2,), Discrete(2, 2), 2), "at most 2 steps"),
-        (Interface((2,), Continuous(1, 2), 9), "2 floats a step"),
+        (Interface((2,), Continuous(1, 2), 9), "2 floats per step"),
     ],
 )
 def test_data_of_another_interface_is_refused(interface, said):
@@ -98,7 +98,7 @@ def test_actions_out_of_range_are_refused():
         Discrete(5, 4)
     with pytest.raises(Mistake, match="fit into"):
         Continuous(5, 4)
-    with pytest.raises(Mistake, match="zeros in the others"):
+    with pytest.raises(Mistake, match="padded with zeros"):
         Continuous(1, 2).check(np.array([[0.5, 0.5]]))
 
 
@@ -120,7 +120,7 @@ def test_a_task_name_cannot_leave_its_folder(name):
 
 def test_tasks_that_no_network_fits_are_no_suite():
     toy, other = tiny_suite().tasks[0], tiny_suite("toy-continuous").tasks[1]
-    with pytest.raises(Mistake, match="no network fits"):
+    with pytest.raises(Mistake, match="one network cannot be used for both"):
         Suite("mixed", (toy, other))
     with pytest.raises(Mistake, match="different names"):
         Suite("twice", (toy, toy))

@@ -102,7 +102,7 @@ def test_acting_step_by_step_predicts_what_the_network_predicts_for_the_whole_wi
         cut = Batch(**{**batch.__dict__, **{name: tensor[:, window] for name, tensor in parts.items()}})
         with torch.no_grad():
             expected = policy.net.head.act(policy.net.predictions(cut)[:, -1], interface.actions)
-        own = interface.actions.own(expected.numpy())
+        own = interface.actions.for_environment(expected.numpy())
         assert np.allclose(acted[t], own, atol=1e-5)
 
 

@@ -94,7 +94,7 @@ def test_one_episode_is_checked_alike(policy):
 
 def test_a_policy_is_reset_before_it_acts_for_a_whole_number_of_episodes(policy):
     with pytest.raises(Mistake, match="must be reset"):
-        policy.apart().act(CLEAN)
+        policy.for_other_episodes().act(CLEAN)
     for count in (0, -1, 2.5, "2", True):
         with pytest.raises(Mistake, match="the number of episodes must be"):
             policy.reset(count)
@@ -131,5 +131,5 @@ def test_episodes_that_have_ended_may_leave_anything_behind(policy):
     from holdfast.evaluation.rollouts import rollout, side_by_side
 
     task = tiny_suite("toy", 1).tasks[0]
-    ((_, played),) = side_by_side({0: rollout(policy.apart(), task, Fading(), range(4))})
+    ((_, played),) = side_by_side({0: rollout(policy.for_other_episodes(), task, Fading(), range(4))})
     assert played[1] == [1, 2, 3, 4]

@@ -60,11 +60,11 @@ def test_data_that_was_not_asked_for_is_the_budgets() -> None:
     atari = SUITES["atari5"].suite(["Boxing"], transitions=1_000)
     assert atari.fixed == {"transitions": 1_000}
     assert atari.with_data(1_000, "expert-100").data == "expert-100"
-    with pytest.raises(Mistake, match="made with transitions = 1000, not 2000"):
+    with pytest.raises(Mistake, match="built with transitions = 1000, not 2000"):
         atari.with_data(2_000, "expert-100")
     own = replace(atari, tasks=atari.tasks)
     assert own.fixed == {"transitions": 1_000, "data": "expert-10"}
-    with pytest.raises(Mistake, match="made with data = expert-10, not expert-100"):
+    with pytest.raises(Mistake, match="built with data = expert-10, not expert-100"):
         own.with_data(1_000, "expert-100")
 
 
@@ -98,8 +98,8 @@ def spec(**parts: Any) -> SuiteSpec:
 @pytest.mark.parametrize(
     ("part", "value", "sentence"),
     [
-        ("name", 3, "a suite's name must be letters"),
-        ("name", "../up", "a suite's name must be letters"),
+        ("name", 3, "a suite's name must consist of letters"),
+        ("name", "../up", "a suite's name must consist of letters"),
         ("about", None, "mine: about must be a string, got None"),
         ("order", "NorthEast", "mine: order must be a list, each entry a string"),
         ("tasks", [], r"mine: tasks must be a function, got \[\]"),
@@ -129,7 +129,7 @@ def test_recorded_data_of_wrong_parts_is_refused() -> None:
 @pytest.mark.parametrize(
     ("parts", "sentence"),
     [
-        ({"order": ("SouthWest", "NorthEast")}, "says that its tasks are SouthWest, NorthEast, but makes NorthEast"),
+        ({"order": ("SouthWest", "NorthEast")}, "is SouthWest, NorthEast, but its function builds NorthEast"),
         ({"tasks": lambda transitions, data: "toy"}, "must be a list of holdfast.Task, got 'toy'"),
         ({"tasks": lambda transitions, data: []}, "the suite mine has no tasks"),
     ],
@@ -140,9 +140,9 @@ def test_a_suite_that_makes_other_tasks_than_it_names_is_refused(parts: dict[str
 
 
 def test_another_kind_of_data_is_one_of_those_that_there_are() -> None:
-    with pytest.raises(Mistake, match="has one kind of data: leave out --data other"):
+    with pytest.raises(Mistake, match="has only one kind of data: leave out --data other"):
         spec().suite(data="other")
-    with pytest.raises(Mistake, match="has no data 'other'; there are usual, more"):
+    with pytest.raises(Mistake, match="has no data 'other'; it has usual, more"):
         spec(data=("usual", "more")).suite(data="other")
     assert spec(data=("usual", "more")).suite().data == "usual"
 
@@ -174,5 +174,5 @@ def test_recorded_data_that_is_missing_is_made_when_it_is_first_used() -> None:
     suite.load()
     assert disk == ["NorthEast", "SouthWest"]
     assert told == [("NorthEast", 1, 1), ("SouthWest", 1, 1)]
-    with pytest.raises(Mistake, match="the data of toy is made when it is used"):
+    with pytest.raises(Mistake, match="toy generates its data when it is used"):
         SUITES["toy"].recorded_data()

@@ -162,7 +162,7 @@ def test_what_a_simulator_prints_as_an_error_is_passed_on_at_its_end(capsys):
 
 
 def test_a_process_of_a_pool_that_dies_is_one_sentence():
-    with pytest.raises(Mistake, match=r"a process that was given work died \(exit code 5\)"), processes(2) as pool:
+    with pytest.raises(Mistake, match=r"a worker process died \(exit code 5\)"), processes(2) as pool:
         pool.submit(os._exit, 5).result()
 
 

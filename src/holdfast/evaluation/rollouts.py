@@ -78,7 +78,7 @@ def rollout_groups(
     share = replace(protocol, lanes=-(-min(protocol.lanes, protocol.episodes) // count))
     simulators = [stack.enter_context(closing(task.environments(share))) for _ in range(count)]
     return [
-        rollout_rounds(policy.apart(), task, environments, share.rounds[first::count])
+        rollout_rounds(policy.for_other_episodes(), task, environments, share.rounds[first::count])
         for first, environments in enumerate(simulators)
     ]
 

@@ -1,4 +1,4 @@
-"""The backbone contract: what a network must offer to be trained, masked, compared and played."""
+"""The backbone interface: a network that learners can train, mask, compare and act with."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from holdfast.errors import Mistake
 from holdfast.tasks.interface import Interface
 
 MASKABLE = (nn.Linear, nn.Conv2d, nn.Embedding)
-State = dict[str, Tensor]  # what a network remembers of the episodes it acts in; shapes never change
+State = dict[str, Tensor]  # the state of a network while it acts; shapes never change
 
 
 @dataclass(frozen=True)
 class NetConfig(ABC):
-    """The settings of a backbone, which also build it; each backbone has a frozen dataclass of its own."""
+    """The settings of a backbone, which also build it; each backbone subclasses this as a frozen dataclass."""
 
-    unmasked: ClassVar[tuple[str, ...]] = ()  # modules that masks leave out unless others are named
+    unmasked: ClassVar[tuple[str, ...]] = ()  # modules without masks by default
 
     @property
     @abstractmethod
@@ -31,7 +31,7 @@ class NetConfig(ABC):
     @property
     @abstractmethod
     def activations(self) -> int:
-        """About how many numbers training keeps for the backward pass, per step of a window."""
+        """Approximate number of activations kept for the backward pass, per step of a window."""
 
     @abstractmethod
     def build(self, interface: Interface) -> "Backbone":
@@ -39,9 +39,9 @@ class NetConfig(ABC):
 
 
 class Backbone(nn.Module, ABC):
-    """A network that can be trained on batches of windows and that acts.
+    """A network that is trained on batches of windows and acts step by step.
 
-    Every method works with substituted parameters (`call`) and under `torch.func.vmap`. None of them branches on the
+    Every method must work with substituted parameters (`call`) and under `torch.func.vmap`, and must not branch on the
     value of a tensor, so that steps can be captured as CUDA graphs and exported.
     """
 
@@ -51,11 +51,11 @@ class Backbone(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
-        """The training loss: the mean over all steps of the batch that are data."""
+        """The training loss: the mean over all valid steps of the batch."""
 
     @abstractmethod
     def latents(self, observations: Tensor) -> Tensor:
-        """The network's own view of normalised observations, (N, *obs) -> (N, D)."""
+        """The encoding of normalised observations, (N, *obs) -> (N, D)."""
 
     @abstractmethod
     def start(self, rows: int) -> State:
@@ -68,19 +68,19 @@ class Backbone(nn.Module, ABC):
         """The greedy action in every episode, and the state after it.
 
         `observations` (N, *obs) are normalised, `returns` (N,) are scaled returns to go. `filled` is the number of
-        steps before this one, where the caller knows it: a network may then compute less. The result is the same.
+        earlier steps if the caller knows it: the network may then compute less, with the same result.
         """
 
     def describe(self) -> dict[str, Any]:
-        """The network without its tensors as plain data, which JSON can hold: a part of cache keys and certificates."""
+        """Settings and interface as plain data for JSON; a part of cache keys and certificates."""
         return {"config": asdict(self.config), "interface": self.interface.record()}
 
     def maskable(self, exclude: tuple[str, ...] = ()) -> dict[str, nn.Parameter]:
-        """The parameters that masks may cover: linear, convolution and embedding layers outside these modules."""
+        """The parameters that masks may cover: those of linear, convolution and embedding layers not in `exclude`."""
         modules = dict(self.named_modules())
         for name in exclude:
             if name not in modules:
-                raise Mistake(f"subnets.exclude names {name!r}, which is no module of the network")
+                raise Mistake(f"subnets.exclude names {name!r}, but the network has no such module")
         return {
             f"{path}.{name}": parameter
             for path, module in modules.items()
@@ -99,7 +99,7 @@ def _under(path: str, names: tuple[str, ...]) -> bool:
 
 
 class _Method(nn.Module):
-    """A method of a network as a module, since parameters can be substituted in modules only."""
+    """A method of a network as a module, because `functional_call` needs a module."""
 
     def __init__(self, net: Backbone, method: str) -> None:
         super().__init__()
@@ -110,13 +110,13 @@ class _Method(nn.Module):
 
 
 def call(net: Backbone, parameters: Mapping[str, Tensor], method: str, *inputs: Any) -> Any:
-    """Calls a method of a network with these parameters in the place of its own."""
+    """Calls a method of a network with these parameters instead of its own."""
     substituted = {f"net.{name}": tensor for name, tensor in parameters.items()}
     return functional_call(_Method(net, method), substituted, inputs)
 
 
 def parameter_count(config: NetConfig, interface: Interface) -> int:
-    """How many parameters the network has; nothing of it is allocated."""
+    """The number of parameters of the network, which is not allocated."""
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         net = config.build(interface)
     return sum(parameter.numel() for parameter in net.parameters())

@@ -1,4 +1,4 @@
-"""Observations to vectors: what a state token is made of."""
+"""Encoders: from observations to vectors."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ BLOCK = 4  # pixels; the first convolution's stride
 
 
 class VectorEncoder(nn.Module):
-    """A flat observation through one layer."""
+    """One layer for flat observations."""
 
     def __init__(self, features: int, width: int) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class VectorEncoder(nn.Module):
 
 
 class PixelEncoder(nn.Module):
-    """A stack of grey frames through three convolutions (8/4, 4/2, 3/1)."""
+    """Three convolutions (8/4, 4/2, 3/1) for stacks of grey frames."""
 
     def __init__(self, shape: tuple[int, ...], width: int) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class PixelEncoder(nn.Module):
 
     def forward(self, observations: Tensor) -> Tensor:
         batch = observations.shape[: -len(self.shape)]
-        frames = observations.reshape(-1, *self.shape)  # bytes until here
+        frames = observations.reshape(-1, *self.shape)  # still uint8
         if self._fits_blocks(frames):
             return self._in_blocks(frames).reshape(*batch, -1)
         return self.layers(self.convolutions(frames.float() / 255)).reshape(*batch, -1)
@@ -50,12 +50,12 @@ class PixelEncoder(nn.Module):
         return whole and own_kernels(frames) and frames.dtype == torch.uint8
 
     def _in_blocks(self, frames: Tensor) -> Tensor:
-        """The same convolutions: the first one, 8 wide in strides of 4, is 2 wide over blocks of 4 x 4 pixels."""
+        """The same convolutions; the first (kernel 8, stride 4) becomes a kernel of 2 over blocks of 4 x 4 pixels."""
         from holdfast.gpu.layers import blocks
 
         first, second, third = (layer for layer in self.convolutions if isinstance(layer, nn.Conv2d))
         seen = blocks(frames, BLOCK, precision_of_products(frames.device))  # (N, 21, 21, 4 * 16)
-        seen = seen.permute(0, 3, 1, 2)  # channels last in memory alone
+        seen = seen.permute(0, 3, 1, 2)  # channels last only in memory
         out, channels = first.weight.shape[:2]
         kernel = first.weight.view(out, channels, 2, BLOCK, 2, BLOCK).permute(0, 1, 3, 5, 2, 4).reshape(out, -1, 2, 2)
         seen = bias_relu(F.conv2d(seen, _channels_last(kernel / 255)), first.bias)
@@ -64,7 +64,7 @@ class PixelEncoder(nn.Module):
         return self.layers[1:](self._flattened(seen))
 
     def _flattened(self, seen: Tensor) -> Tensor:
-        """The first layer on frames that lie channels last: its weights are put in their order, which is cheaper."""
+        """The linear layer on channels-last frames; permuting its weights is cheaper than permuting the frames."""
         linear = self.layers[0]
         assert isinstance(linear, nn.Linear)
         weight = linear.weight.unflatten(1, seen.shape[1:]).permute(0, 2, 3, 1).flatten(1)
@@ -72,11 +72,11 @@ class PixelEncoder(nn.Module):
 
 
 def _channels_last(kernel: Tensor) -> Tensor:
-    return kernel.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)  # by hand: vmap knows no memory formats
+    return kernel.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)  # by hand: vmap does not support memory formats
 
 
 def bias_relu(frames: Tensor, bias: Tensor | None) -> Tensor:
-    """A bias for each channel added, and nothing below zero; (N, C, H, W), channels last in memory."""
+    """ReLU of frames plus a bias per channel; (N, C, H, W), channels last in memory."""
     assert bias is not None  # every convolution here has one
     if torch.is_grad_enabled():
         return FusedBiasRelu.apply(frames, bias)
@@ -84,7 +84,7 @@ def bias_relu(frames: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class FusedBiasRelu(torch.autograd.Function):
-    """The same in one launch each way."""
+    """`bias_relu` as fused kernels."""
 
     @staticmethod
     def forward(ctx: Any, frames: Tensor, bias: Tensor) -> Tensor:
@@ -100,8 +100,8 @@ class FusedBiasRelu(torch.autograd.Function):
         from holdfast.gpu.layers import bias_relu_backward
 
         (out,) = ctx.saved_tensors
-        moved, of_bias = bias_relu_backward(gradient.permute(0, 2, 3, 1).contiguous(), out, ctx.dtype)
-        return moved.permute(0, 3, 1, 2), of_bias
+        of_frames, of_bias = bias_relu_backward(gradient.permute(0, 2, 3, 1).contiguous(), out, ctx.dtype)
+        return of_frames.permute(0, 3, 1, 2), of_bias
 
 
 def encoder(shape: tuple[int, ...], width: int) -> nn.Module:

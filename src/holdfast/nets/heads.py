@@ -1,4 +1,4 @@
-"""Actions in and out of the network: the only place that knows whether they are discrete or continuous."""
+"""Action heads: embedding, prediction and loss of discrete and continuous actions."""
 
 from abc import ABC, abstractmethod
 
@@ -12,22 +12,22 @@ from holdfast.tasks.interface import Actions, Continuous, Discrete
 
 
 class Head(nn.Module, ABC):
-    """How actions become tokens, and how the vectors at state tokens become actions again."""
+    """Embeds actions as tokens, and predicts actions from the vectors at state tokens."""
 
-    embed: nn.Module  # actions -> (..., D), where the network reads actions
+    embed: nn.Module  # actions -> (..., D); only if the network reads actions
     output: nn.Linear  # (..., D) -> predictions
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Predictions at state tokens."""
+        """Predictions from hidden vectors, (..., D) -> (..., A)."""
         return self.output(hidden)
 
     @abstractmethod
     def loss(self, predictions: Tensor, batch: Batch) -> Tensor:
-        """The mean over all steps that are data; padding, of steps and of dimensions, does not count."""
+        """The mean loss over all valid steps; padded steps and dimensions do not count."""
 
     @abstractmethod
     def act(self, predictions: Tensor, actions: Actions) -> Tensor:
-        """The greedy action among those the task has."""
+        """The greedy action among the actions of the task."""
 
 
 class ActionTable(nn.Embedding):
@@ -38,7 +38,7 @@ class ActionTable(nn.Embedding):
 
 
 class DiscreteHead(Head):
-    """Cross-entropy over the shared vocabulary."""
+    """Discrete actions: cross-entropy over the shared vocabulary."""
 
     def __init__(self, vocabulary: int, width: int, reads_actions: bool) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class DiscreteHead(Head):
 
 
 class ContinuousHead(Head):
-    """Mean squared error over the dimensions the task has."""
+    """Continuous actions: mean squared error over the dimensions of the task."""
 
     def __init__(self, dimensions: int, width: int, reads_actions: bool) -> None:
         super().__init__()
@@ -73,11 +73,11 @@ class ContinuousHead(Head):
 
     def act(self, predictions: Tensor, actions: Actions) -> Tensor:
         assert isinstance(actions, Continuous)
-        own = torch.arange(actions.width, device=predictions.device) < actions.dimension
-        return predictions * own  # padding is zero, as in the data
+        active = torch.arange(actions.width, device=predictions.device) < actions.dimension
+        return predictions * active  # padding is zero, as in the data
 
 
 def head(actions: Actions, width: int, reads_actions: bool = True) -> Head:
-    """The head for these actions; `reads_actions` is whether the network also has actions as inputs."""
+    """The head for these actions; `reads_actions` is whether the network also takes actions as input."""
     kind = DiscreteHead if isinstance(actions, Discrete) else ContinuousHead
     return kind(actions.shared, width, reads_actions)

@@ -26,7 +26,7 @@ class MlpConfig(NetConfig):
     layers: Annotated[int, Range(least=1, most=1_024)] = 2
     """Number of hidden layers after the encoder."""
     context: Annotated[int, Range(least=1, most=65_536)] = 20
-    """Number of steps per training window; the network sees each of them alone."""
+    """Number of steps per training window; the network sees each step separately."""
     dropout: Annotated[float, Range(least=0, under=1)] = 0.1
     """Share of activations that are dropped in training."""
 
@@ -42,7 +42,7 @@ class MlpConfig(NetConfig):
 
 
 class Layer(nn.Module):
-    """A hidden layer, added to its input."""
+    """A residual hidden layer."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Layer(nn.Module):
 
 
 class Mlp(Backbone):
-    """Predicts the action of a step from its observation and its return to go; it remembers nothing."""
+    """Predicts each action from the current observation and return to go; it has no memory."""
 
     config: MlpConfig
 

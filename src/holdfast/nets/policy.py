@@ -1,4 +1,4 @@
-"""A trained network as something that acts: greedy, with a rolling context, many episodes at once."""
+"""Policies: trained networks that act greedily, in one episode or in many at once."""
 
 from typing import Annotated, Any
 
@@ -13,31 +13,31 @@ from holdfast.gpu.capture import captured
 from holdfast.nets.backbone import Backbone, State
 from holdfast.tasks.interface import Interface
 
-LARGEST = 1e12  # of what the network is given, scaled: its squares, and their sums, stay finite in float32
+LARGEST = 1e12  # largest scaled input: its squares, and their sums, stay finite in float32
 
 
 class Policy:
-    """Acts in one task; `reset`, then `act` once a step with the reward that the last action earned."""
+    """Acts in one task: call `reset`, then `act` at every step with the reward of the last action."""
 
     def __init__(self, net: Backbone, normaliser: Normaliser, target: float, return_scale: float) -> None:
         self.net, self.normaliser = net.eval(), normaliser
         self.target, self.return_scale = target, return_scale
         self.shift, self.scale = normaliser.shift.cpu().numpy(), normaliser.scale.cpu().numpy()
         self.single = True
-        self.episodes: Episodes | CapturedEpisodes | None = None  # none: not reset yet
+        self.episodes: Episodes | CapturedEpisodes | None = None  # None before the first reset
 
     @property
     def interface(self) -> Interface:
-        """What the policy observes and does."""
+        """The interface of the policy's task."""
         return self.net.interface
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
+        """The device of the network."""
         return self.net.device
 
-    def apart(self) -> "Policy":
-        """The same policy, for other episodes that are stepped beside this one's."""
+    def for_other_episodes(self) -> "Policy":
+        """A policy with the same network, whose episodes are independent of this one's."""
         return Policy(self.net, self.normaliser, self.target, self.return_scale)
 
     def reset(self, count: int | None = None) -> None:
@@ -51,19 +51,19 @@ class Policy:
 
     @torch.no_grad()
     def act(self, observation: Any, reward: Any = 0.0) -> Any:
-        """The action for this observation; for several episodes, (N, *obs) and (N,) in, (N, ...) out.
+        """The action for this observation; with several episodes, (N, *obs) and (N,) in, (N, ...) out.
 
-        What the network cannot read is refused before it gets into the context: the episode can go on without it.
+        Invalid input raises before it changes the context, so that the episode can go on.
         """
         if self.episodes is None:
             raise Mistake("a policy must be reset before it acts")
         observations = torch.as_tensor(self._observations(observation, self.episodes.rows))
         rewards = torch.as_tensor(self._rewards(reward, self.episodes.rows))
-        actions = self.interface.actions.own(self.episodes.act(observations, rewards).cpu().numpy())
+        actions = self.interface.actions.for_environment(self.episodes.act(observations, rewards).cpu().numpy())
         return actions[0] if self.single else actions
 
     def _observations(self, given: Any, rows: int) -> np.ndarray:
-        """The observations, (N, *obs); raises unless the network can read them."""
+        """The observations as an array, (N, *obs); raises unless the network can read them."""
         observations = _as_array("observation", given)
         observations = observations[None] if self.single else observations
         expected = (rows, *self.interface.observation)
@@ -75,13 +75,13 @@ class Policy:
         with np.errstate(all="ignore"):
             scaled = (observations - self.shift) / self.scale
         _check_size("observation", observations, scaled)
-        return observations.astype(np.float32)  # here, so that every device gets the same numbers
+        return observations.astype(np.float32)  # on the CPU, so that every device gets the same numbers
 
     def _rewards(self, given: Any, rows: int) -> np.ndarray:
-        """The rewards, (N,) or one for all; raises unless they are numbers that returns-to-go can be made of."""
+        """The rewards as an array, (N,) or one for all; raises unless they are finite numbers."""
         rewards = _as_array("reward", given)
         if rewards.shape not in ((), (rows,)) or rewards.dtype.kind not in "biuf":
-            raise Mistake(f"the policy expects a reward for each of {rows} episodes, got {shown(given)}")
+            raise Mistake(f"the policy expects one reward for each of {rows} episodes, got {shown(given)}")
         rewards = rewards.astype(np.float64)
         _check_size("reward", rewards, rewards / self.return_scale)
         return rewards
@@ -90,21 +90,21 @@ class Policy:
 def _as_array(name: str, given: Any) -> np.ndarray:
     try:
         return np.asarray(given)
-    except (TypeError, ValueError, RuntimeError):  # lists of different lengths, or a tensor on a GPU
-        raise Mistake(f"the policy expects the {name} as a numpy array or numbers, got {shown(given)}") from None
+    except (TypeError, ValueError, RuntimeError):  # ragged lists, or a tensor on a GPU
+        raise Mistake(f"the policy expects the {name} as numbers or a numpy array, got {shown(given)}") from None
 
 
 def _check_size(name: str, given: np.ndarray, scaled: np.ndarray) -> None:
-    """Raises if a number is not finite, or so large that the network's are not."""
+    """Raises if a number is not finite, or so large that the network would overflow."""
     fits = np.abs(scaled) <= LARGEST
     if not fits.all():
         raise Mistake(
-            f"the policy cannot act on the {name} {given[~fits].flat[0]}: give it finite numbers of usual size"
+            f"the policy cannot act on the {name} {given[~fits].flat[0]}: it must be finite and not too large"
         )
 
 
 class Episodes:
-    """Some episodes that are stepped together: the network's state, and the return that is still to come."""
+    """Episodes that are stepped together: the state of the network and the returns to go."""
 
     def __init__(self, policy: Policy, rows: int) -> None:
         self.policy, self.rows = policy, rows
@@ -127,7 +127,7 @@ class Episodes:
 
 
 class CapturedEpisodes:
-    """The same in memory that stays where it is, so that a step is one CUDA graph."""
+    """The same in fixed buffers, so that a step can be one CUDA graph."""
 
     def __init__(self, policy: Policy, rows: int) -> None:
         self.policy, self.rows, self.episodes = policy, rows, Episodes(policy, rows)
@@ -141,11 +141,11 @@ class CapturedEpisodes:
         self.begin()
 
     def serves(self, rows: int) -> bool:
-        """Whether it is for so many episodes, and the network is still where it was captured."""
+        """Whether it has this many episodes, and the parameters still have the captured addresses."""
         return self.rows == rows and self.places == [value.data_ptr() for value in self.policy.net.parameters()]
 
     def begin(self) -> None:
-        """Other episodes, from their first step."""
+        """Starts new episodes."""
         self.episodes.remaining.fill_(self.policy.target)
         self._keep(self.policy.net.start(self.rows))
 
@@ -156,7 +156,7 @@ class CapturedEpisodes:
         return self.replay()
 
     def advance(self) -> Tensor:
-        """One step, whichever it is."""
+        """One step of all episodes, the function that is captured."""
         episodes = self.episodes
         episodes.remaining.sub_(self.rewards)
         seen = episodes.normaliser(self.observations)
@@ -170,7 +170,7 @@ class CapturedEpisodes:
 
 
 def episodes_of(policy: Policy, rows: int) -> Episodes | CapturedEpisodes:
-    """The fastest kind for where the network is."""
+    """The fastest implementation for the device of the network."""
     if policy.device.type == "cuda":
         return CapturedEpisodes(policy, rows)
     return Episodes(policy, rows)

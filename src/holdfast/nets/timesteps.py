@@ -1,4 +1,4 @@
-"""When in its episode a token stands: a learned table, or a compact code of waves."""
+"""Timestep encodings: a learned table, or sines and cosines."""
 
 import math
 from typing import Literal
@@ -14,14 +14,14 @@ SMALL = 256  # rows of a table
 
 
 def looked_up(table: Tensor, rows: Tensor) -> Tensor:
-    """Rows of a table; on a GPU those of a small one by a product, whose gradient is many times faster."""
+    """Rows of a table; a small one on a GPU by a matrix product, whose gradient is many times faster."""
     if rows.is_cuda and len(table) <= SMALL:
         return F.one_hot(rows, len(table)).to(table.dtype) @ table
     return F.embedding(rows, table)
 
 
 class TimestepTable(nn.Module):
-    """One learned vector per step of the longest episode: the publication's choice, most of its Atari model."""
+    """One learned vector per step of the longest episode, as published; most of the Atari model's parameters."""
 
     def __init__(self, horizon: int, width: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class TimestepTable(nn.Module):
 
 
 class TimestepWaves(nn.Module):
-    """Sines and cosines, periods from two steps to twice the horizon, mixed by one layer: small at any horizon."""
+    """Sines and cosines with periods from two steps to twice the horizon, mixed by one layer; small at any horizon."""
 
     frequencies: Tensor  # (WAVES,)
     WAVES = 16
@@ -51,5 +51,5 @@ class TimestepWaves(nn.Module):
 
 
 def timestep_code(kind: Timesteps, horizon: int, width: int) -> nn.Module:
-    """The code of this kind for episodes of at most `horizon` steps."""
+    """The encoding of this kind for episodes of at most `horizon` steps."""
     return TimestepTable(horizon, width) if kind == "table" else TimestepWaves(horizon, width)

@@ -34,7 +34,7 @@ class DtConfig(NetConfig):
     dropout: Annotated[float, Range(least=0, under=1)] = 0.1
     """Share of activations that are dropped in training."""
     timesteps: Timesteps = "table"
-    """Encoding of a step's place in its episode: a learned table (the publication) or compact waves."""
+    """Timestep encoding: a learned table (the publication), or sines and cosines (waves)."""
 
     unmasked: ClassVar[tuple[str, ...]] = ("timestep",)
 
@@ -68,7 +68,7 @@ class DecisionTransformer(Backbone):
         return self.head.loss(self.predictions(batch), batch)
 
     def predictions(self, batch: Batch) -> Tensor:
-        """What is predicted at every step, (R, K, A)."""
+        """The predictions at every step, (R, K, A)."""
         when = self.timestep(batch.timesteps)
         returns = self.embed_return(batch.returns[..., None]) + when
         states = self.encoder(batch.observations) + when
@@ -81,7 +81,7 @@ class DecisionTransformer(Backbone):
         return self.encoder(observations)
 
     def start(self, rows: int) -> State:
-        # An observation is encoded once: the context is kept as tokens, not as observations.
+        # The context is kept as tokens, so that each observation is encoded only once.
         tokens = torch.zeros(rows, 3 * self.config.context, self.config.width, device=self.device)
         return {"tokens": tokens, "step": torch.zeros(1, dtype=torch.int64, device=self.device)}
 
@@ -92,11 +92,11 @@ class DecisionTransformer(Backbone):
         when = self.timestep(step)  # (1, D)
         seen = torch.stack([self.embed_return(returns[:, None]), self.encoder(observations)], dim=1) + when  # (N, 2, D)
         tokens = rolled(state["tokens"], step, length, filled)
-        at = 3 * step.clamp(max=length - 1)  # (1,) the place of this step's first token
+        at = 3 * step.clamp(max=length - 1)  # (1,) position of this step's first token
         tokens = tokens.index_copy(1, torch.cat([at, at + 1]), seen)
         if filled is None:
             hidden = self.trunk(tokens).index_select(1, at + 1)[:, 0]
-        else:  # only as many tokens are computed as there are
+        else:  # compute only the tokens so far
             hidden = self.trunk(tokens[:, : 3 * min(filled, length - 1) + 2])[:, -1]
         actions = self.head.act(self.head(hidden), self.interface.actions)
         tokens = tokens.index_copy(1, at + 2, (self.head.embed(actions) + when)[:, None])
@@ -104,7 +104,7 @@ class DecisionTransformer(Backbone):
 
 
 def rolled(tokens: Tensor, step: Tensor, length: int, filled: int | None) -> Tensor:
-    """The tokens with room for one more step: a full context loses its oldest step."""
+    """Makes room for one more step: a full context drops its oldest step."""
     if filled is None:
         return torch.where(step >= length, tokens.roll(-3, dims=1), tokens)
     return tokens.roll(-3, dims=1) if filled >= length else tokens

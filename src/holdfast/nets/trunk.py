@@ -10,7 +10,7 @@ from holdfast.nets.norm import Norm, seeds
 
 
 class Attention(nn.Module):
-    """Causal self-attention; with a mask, among the tokens the mask allows."""
+    """Causal self-attention; with `allowed`, only between the tokens that this mask allows."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and a layer four times as wide: two branches, each after a norm."""
+    """The attention and MLP branches of a block, each with its LayerNorm; `Trunk` adds them to the tokens."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Block(nn.Module):
 
 
 class Trunk(nn.Module):
-    """The blocks, with a norm before and after; each branch is added to the tokens that it was made of."""
+    """All blocks, with a LayerNorm before the first and after the last."""
 
     def __init__(self, width: int, layers: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -59,9 +59,9 @@ class Trunk(nn.Module):
 
 
 def allowed_within(segments: Tensor) -> Tensor:
-    """Which tokens may look at which: those before them in their own segment, (R, 1, L, L) bool.
+    """The attention mask of packed rows: causal, and within a segment, (R, 1, L, L) bool.
 
-    Padding is a segment like any other, so that no token is left without a token to look at.
+    Padding counts as a segment, so that every token can attend to at least one token.
     """
     same = segments[:, :, None] == segments[:, None, :]
     return torch.tril(same)[:, None]

@@ -1,4 +1,4 @@
-"""How near a new task is to a learned one: by actions, by latents, by both, or by observations."""
+"""Affinities: distances between a new task and learned ones, by actions, latents, both, or observations."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,58 +21,58 @@ from holdfast.nets.backbone import Backbone, call
 from holdfast.routing.route import Candidate
 
 SMALLEST_VARIANCE = 1e-6
-AT_ONCE = 8  # learned tasks in one pass
+AT_ONCE = 8  # learned tasks per vmapped pass
 
-Seen = Callable[[Backbone, Mapping[str, Tensor], Normaliser], Tensor]  # of one learned task
+Measure = Callable[[Backbone, Mapping[str, Tensor], Normaliser], Tensor]  # evaluated with one learned task
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A learned task: its copy under its mask, its normaliser, and what was kept of it."""
+    """A learned task as a candidate: its effective parameters, its normaliser, and what the affinity kept of it."""
 
     task: str
     copy: int
-    net: Backbone  # that the parameters are for; its own values do not matter
+    net: Backbone  # the network for the parameters; its own values are not used
     parameters: Mapping[str, Tensor]
     normaliser: Normaliser
     kept: Mapping[str, Tensor]
 
 
 class Probe(ABC):
-    """What can be asked about the new task."""
+    """The data of the new task, as an affinity uses it."""
 
     seed: int
-    observations: Tensor  # (M, *obs) the routing memory, as recorded
+    observations: Tensor  # (M, *obs) the routing memory, not normalised
 
     @abstractmethod
     def windows(self) -> Windows:
-        """The new task's windows, their observations as recorded."""
+        """The new task's windows, not normalised."""
 
 
 @dataclass(frozen=True)
 class Affinity(ABC):
-    """A measure of distance, with the threshold up to which a task is near."""
+    """A distance between tasks, and the threshold up to which a task is near."""
 
     threshold: float = 0.0
     """Distance up to which a task is near; a task farther from all learned ones gets a new copy (tau)."""
     memory: Annotated[int, Range(least=2, most=10**9)] = 256
-    """Number of observations that are kept of every task for routing."""
+    """Number of observations that are kept of each task for routing."""
     max_copies: Annotated[int | None, Range(least=1, most=10**9)] = None
-    """Largest number of copies; then a task goes to the nearest task's copy that is not full, near or not."""
+    """Largest number of copies; after that a task joins the nearest copy that is not full, however far."""
 
     def __post_init__(self) -> None:
         validate(self, "routing.")
 
     @abstractmethod
     def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
-        """What of a task just learned is needed to compare later tasks with it."""
+        """The tensors of a learned task that later comparisons need."""
 
     @abstractmethod
     def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
-        """The scores of all candidates, by name."""
+        """For each score by name, its value for every learned task."""
 
     def distances(self, parts: Sequence[Mapping[str, float]]) -> tuple[list[float], float]:
-        """One distance per candidate, and the threshold for them."""
+        """One distance per candidate, and their threshold."""
         return [next(iter(scores.values())) for scores in parts], self.threshold
 
     def candidates(self, probe: Probe, learned: Sequence[Learned]) -> tuple[list[Candidate], float]:
@@ -88,7 +88,7 @@ class Affinity(ABC):
 
 @dataclass(frozen=True)
 class ActionAffinity(Affinity):
-    """How badly the learned policy predicts the new task's actions (section 3.4.1)."""
+    """The loss of the learned policy on the new task's actions (section 3.4.1)."""
 
     batches: Annotated[int, Range(least=1, most=65_536)] = 4
     """Number of batches that the prediction error is averaged over."""
@@ -104,7 +104,7 @@ class ActionAffinity(Affinity):
 
 @dataclass(frozen=True)
 class LatentAffinity(Affinity):
-    """How differently the learned task's encoder sees the two tasks' observations (section 3.4.2)."""
+    """The divergence between both tasks' latents under the learned task's encoder (section 3.4.2)."""
 
     def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
         return latent_statistics(probe, [learned])[0]
@@ -115,19 +115,19 @@ class LatentAffinity(Affinity):
 
 @dataclass(frozen=True)
 class HybridAffinity(Affinity):
-    """Action and latent affinity, mixed (section 3.4.3).
+    """A weighted mean of the action and latent scores (section 3.4.3).
 
-    Between several candidates each score is scaled to 0..1, so that the best of one score is at most 1 - alpha or
-    alpha away: with a threshold of at least min(alpha, 1 - alpha) no copy is opened after the second task, unless
+    With several candidates each score is scaled to 0..1. The best candidate of one score is then at most 1 - alpha or
+    alpha away, so with a threshold of at least min(alpha, 1 - alpha) no copy is opened after the second task, unless
     near copies are full.
     """
 
     alpha: Annotated[float, Range(least=0, most=1)] = 0.7
-    """Weight of the action score; the latent score has the rest of 1."""
+    """Weight of the action score; the latent score has the weight 1 - alpha."""
     action_threshold: Annotated[float, Range(over=0)] = 1.0
-    """Scale of the action score if there is a single candidate, and so nothing to compare it with."""
+    """Divisor of the action score if there is a single candidate."""
     latent_threshold: Annotated[float, Range(over=0)] = 1.0
-    """Scale of the latent score if there is a single candidate."""
+    """Divisor of the latent score if there is a single candidate."""
     batches: Annotated[int, Range(least=1, most=65_536)] = 4
     """Number of batches that the prediction error is averaged over."""
     windows: Annotated[int, Range(least=1, most=65_536)] = 64
@@ -142,7 +142,7 @@ class HybridAffinity(Affinity):
 
     def distances(self, parts: Sequence[Mapping[str, float]]) -> tuple[list[float], float]:
         actions, latents = ([scores[name] for scores in parts] for name in ("action", "latent"))
-        rest = float(1 - Fraction(str(self.alpha)))  # of alpha as written: 1 - 0.7 is 0.3, in floats a little over it
+        rest = float(1 - Fraction(str(self.alpha)))  # decimal: in floats, 1 - 0.7 is a little over 0.3
         if len(parts) == 1:
             direct = self.alpha * actions[0] / self.action_threshold
             return [direct + rest * latents[0] / self.latent_threshold], 1.0
@@ -152,7 +152,7 @@ class HybridAffinity(Affinity):
 
 @dataclass(frozen=True)
 class ReplayAffinity(Affinity):
-    """How differently the observations themselves are distributed, whatever the policy does with them (section 3.5)."""
+    """The divergence between both tasks' observations, without a network (section 3.5)."""
 
     def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
         return {"observations": probe.observations}
@@ -162,20 +162,20 @@ class ReplayAffinity(Affinity):
 
 
 @torch.no_grad()
-def of_each(learned: Sequence[Learned], seen: Seen) -> list[Tensor]:
-    """What a function of network, parameters and normaliser gives for every learned task, some of them in one pass."""
-    with sdpa_kernel(SDPBackend.MATH):  # the others know nothing of several networks at once
-        return [result for some in _together(learned) for result in _of_some(some, seen)]
+def measure_each(learned: Sequence[Learned], measure: Measure) -> list[Tensor]:
+    """Evaluates a function of network, parameters and normaliser for every learned task, several at once."""
+    with sdpa_kernel(SDPBackend.MATH):  # the other attention backends do not support vmap
+        return [result for batch in _batches(learned) for result in _measure_batch(batch, measure)]
 
 
-def _together(learned: Sequence[Learned]) -> Iterator[list[Learned]]:
-    """The learned tasks in lots that one pass can take: some that follow each other and share a network."""
-    for _, alike in groupby(learned, key=lambda source: id(source.net)):
-        while some := list(islice(alike, AT_ONCE)):
-            yield some
+def _batches(learned: Sequence[Learned]) -> Iterator[list[Learned]]:
+    """Batches of consecutive learned tasks that have the same network."""
+    for _, same_net in groupby(learned, key=lambda source: id(source.net)):
+        while batch := list(islice(same_net, AT_ONCE)):
+            yield batch
 
 
-def _of_some(learned: Sequence[Learned], seen: Seen) -> Tensor:
+def _measure_batch(learned: Sequence[Learned], measure: Measure) -> Tensor:
     net = learned[0].net
     parameters = {
         name: torch.stack([source.parameters[name] for source in learned]).to(net.device)
@@ -185,14 +185,14 @@ def _of_some(learned: Sequence[Learned], seen: Seen) -> Tensor:
     scales = torch.stack([source.normaliser.scale for source in learned]).to(net.device)
 
     def one(values: dict[str, Tensor], shift: Tensor, scale: Tensor) -> Tensor:
-        return seen(net, values, Normaliser(shift, scale))
+        return measure(net, values, Normaliser(shift, scale))
 
     return vmap(one)(parameters, shifts, scales)
 
 
 def action_distances(probe: Probe, learned: Sequence[Learned], batches: int, count: int) -> list[float]:
-    """Each learned policy's loss on the new task's windows, under the learned task's normaliser: the mean over all
-    steps that are data, whatever batch they are in."""
+    """Each learned policy's loss on the new task's windows, normalised as the learned task: the mean over all valid
+    steps of all batches."""
     windows, rng = probe.windows(), numpy_stream(probe.seed, "action affinity")
     drawn = [windows.sample(count, rng) for _ in range(batches)]
     steps = torch.stack([batch.valid.sum() for batch in drawn])  # (batches,)
@@ -202,16 +202,16 @@ def action_distances(probe: Probe, learned: Sequence[Learned], batches: int, cou
         losses = [call(net, parameters, "forward", batch) for batch in scaled]
         return (torch.stack(losses) * steps).sum() / steps.sum()
 
-    return [float(distance) for distance in of_each(learned, loss)]
+    return [float(distance) for distance in measure_each(learned, loss)]
 
 
 def latent_statistics(probe: Probe, learned: Sequence[Learned]) -> list[dict[str, Tensor]]:
-    """Mean and variance of every latent dimension over the new task's observations, as each learned task sees them."""
+    """Mean and variance of the new task's latents under each learned task's encoder, (D,) each."""
 
     def latents(net: Backbone, parameters: Mapping[str, Tensor], normaliser: Normaliser) -> Tensor:
         return call(net, parameters, "latents", normaliser(probe.observations.to(net.device))).double()
 
-    seen = torch.stack(of_each(learned, latents))  # (C, M, D)
+    seen = torch.stack(measure_each(learned, latents))  # (C, M, D)
     variances = seen.var(dim=1, unbiased=False).clamp(min=SMALLEST_VARIANCE).cpu()
     return [
         {"mean": mean, "variance": variance} for mean, variance in zip(seen.mean(dim=1).cpu(), variances, strict=True)
@@ -219,20 +219,20 @@ def latent_statistics(probe: Probe, learned: Sequence[Learned]) -> list[dict[str
 
 
 def latent_distances(probe: Probe, learned: Sequence[Learned]) -> list[float]:
-    """The new task's latents under each learned task's encoder, against those kept of the learned task."""
+    """The divergence of the new task's latents from the learned task's, for each learned task's encoder."""
     pairs = zip(latent_statistics(probe, learned), learned, strict=True)
     return [symmetric_kl(new["mean"], new["variance"], old.kept["mean"], old.kept["variance"]) for new, old in pairs]
 
 
 def symmetric_kl(mean: Tensor, variance: Tensor, other_mean: Tensor, other_variance: Tensor) -> float:
-    """The mean of both KL divergences between two diagonal Gaussians, summed over dimensions."""
+    """The mean of the two KL divergences between two diagonal Gaussians."""
     gap = (mean - other_mean) ** 2
     terms = (variance + gap) / other_variance + (other_variance + gap) / variance - 2  # the logarithms cancel
     return float(terms.sum() / 4)
 
 
 def replay_distance(learned: Tensor, new: Tensor) -> float:
-    """The mean KL divergence between observations paired by index, each made a distribution by softmax."""
+    """The mean KL divergence between observations paired by index, each a distribution by softmax."""
     pairs = min(len(learned), len(new))
     source, incoming = (torch.log_softmax(_flattened(memory[:pairs]), dim=1) for memory in (learned, new))
     return float((source.exp() * (source - incoming)).sum(dim=1).mean())
@@ -244,12 +244,12 @@ def _flattened(observations: Tensor) -> Tensor:
 
 
 def finite_or_far(scores: Sequence[float]) -> list[float]:
-    """The scores, with those that are no finite number as infinitely far: they must neither win nor hide another."""
+    """The scores, with infinity for those that are not finite, so that NaN cannot win or hide another."""
     return [score if isfinite(score) else inf for score in scores]
 
 
 def spread(scores: Sequence[float]) -> list[float]:
-    """The scores from 0 for the least to 1 for the greatest finite one; all 0 where they are equal."""
+    """The scores scaled to 0..1 by the least and greatest finite one; all 0 if they are equal."""
     finite = [score for score in scores if isfinite(score)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     return [(score - low) / ((high - low) or 1.0) for score in scores]

@@ -1,4 +1,4 @@
-"""Where a new task starts: on the copy of the nearest learned task, or on a new one."""
+"""Routing: a new task joins the copy of the nearest learned task, or opens a new copy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,16 +10,16 @@ from holdfast.errors import Mistake
 
 @dataclass(frozen=True)
 class Candidate:
-    """A learned task as a source for the new one."""
+    """A learned task that the new task is compared with."""
 
     task: str
     copy: int
-    distance: float  # infinite where it could not be computed
-    parts: Mapping[str, float]  # the scores that the distance is made of, by name
+    distance: float  # infinite if it could not be computed
+    parts: Mapping[str, float]  # the scores that the distance is computed from, by name
     full: bool = False  # whether its copy has no room for another task
 
     def record(self) -> dict[str, Any]:
-        """The candidate as plain data; null stands for infinitely far, for which JSON has no number."""
+        """The candidate as plain data; an infinite distance becomes null, since JSON has no infinity."""
         parts = {name: _finite_or_none(score) for name, score in self.parts.items()}
         return {**asdict(self), "distance": _finite_or_none(self.distance), "parts": parts}
 
@@ -30,12 +30,12 @@ def _finite_or_none(distance: float) -> float | None:
 
 @dataclass(frozen=True)
 class Route:
-    """A decision, and all that it was made from."""
+    """A routing decision, with the candidates and the threshold it was based on."""
 
     task: str
     candidates: tuple[Candidate, ...]
     threshold: float | None
-    source: str | None  # the task whose mask and private parameters the new one starts from
+    source: str | None  # the task whose mask and private parameters initialise those of the new task
     copy: int
     opened: bool  # whether the copy is new
     reason: str
@@ -48,7 +48,7 @@ class Route:
 def route(
     task: str, candidates: Sequence[Candidate], threshold: float, copies: int, max_copies: int | None = None
 ) -> Route:
-    """The copy of the nearest candidate that is not full, if it is near enough or no other copy may be opened;
+    """Chooses the copy of the nearest candidate that is not full, if it is near enough or no copy may be opened;
     otherwise a new copy."""
     evidence = tuple(candidates)
     if not candidates:
@@ -75,5 +75,5 @@ def _distance(candidate: Candidate) -> float:
 
 
 def only_copy(task: str, copy: int, opened: bool) -> Route:
-    """The route where there is nothing to decide: always the copy of the task's interface, from fresh scores."""
+    """The route of a learner without routing: the only copy with the task's interface, with new scores."""
     return Route(task, (), None, None, copy, opened, "one copy for all tasks")

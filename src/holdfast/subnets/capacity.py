@@ -1,4 +1,4 @@
-"""What a copy has given away, in entries and bytes."""
+"""The capacity of a copy: how many entries tasks own, and in how many bytes."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from holdfast.subnets.copies import Copy, Subnetwork
 
 @dataclass(frozen=True)
 class Capacity:
-    """The account of one copy."""
+    """The capacity of one copy, in entries."""
 
     total: int
     occupied: int
@@ -16,16 +16,16 @@ class Capacity:
 
 
 def capacity(copy: Copy, subnetworks: dict[str, Subnetwork]) -> Capacity:
-    """Counts one copy and the tasks in it."""
+    """Counts the entries of one copy and of the tasks in it."""
     tasks = {}
     for name, subnetwork in subnetworks.items():
         selected = int(subnetwork.mask.sum())
-        own = sum(tensor.nbytes for tensor in subnetwork.private.values())
+        private = sum(tensor.nbytes for tensor in subnetwork.private.values())
         tasks[name] = {
             "selected": selected,
             "reused": selected - subnetwork.new,
             "new": subnetwork.new,
-            "bytes": (len(subnetwork.mask) + 7) // 8 + 4 * subnetwork.new + own,
+            "bytes": (len(subnetwork.mask) + 7) // 8 + 4 * subnetwork.new + private,
         }
     occupied = int(copy.occupied.sum())
     return Capacity(len(copy.weights), occupied, len(copy.weights) - occupied, tasks)

@@ -1,4 +1,4 @@
-"""How a task gets its subnetwork: what it may select while it learns, and what it owns once it has learned."""
+"""How a task gets its subnetwork: which entries it may select in training, and which it owns afterwards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from holdfast.subnets.masked import LearnedMask, Masked, Unmasked
 from holdfast.subnets.quantise import quantise
 from holdfast.subnets.selection import entries
 
-FEW = 3  # tensors that a sentence names
+FEW = 3  # tensors named in a message
 
 
 @dataclass(frozen=True)
@@ -29,34 +29,34 @@ class SubnetConfig:
     keep: Annotated[float, Range(over=0, most=1)] = 0.33
     """Share of the feasible entries that a task selects in every tensor (rho)."""
     schedule: Literal["constant", "equal_remaining"] = "constant"
-    """constant: `keep` for every task. equal_remaining: free entries in equal shares for the copy's tasks to come."""
+    """constant: `keep` for every task. equal_remaining: free entries in equal shares for the copy's remaining tasks."""
     tasks: Annotated[int | None, Range(least=1, most=10**6)] = None
-    """Number of tasks that one copy is meant for; by default as many as the suite has."""
+    """Number of tasks that one copy is planned for; by default the number of tasks in the suite."""
     reuse: bool = True
-    """Let a task select entries that earlier tasks own; they stay frozen."""
+    """Let a task also select entries that earlier tasks own; they stay frozen."""
     exclude: tuple[str, ...] = ("timestep",)
-    """Names of modules that get no masks."""
+    """Names of modules without masks."""
     outside: Outside = "private"
-    """Parameters without masks are private to each task, frozen after a copy's first, or shared (which forgets)."""
-    # without reuse a task may select nothing of the source's mask, so that its scores start as noise alone
+    """Parameters without masks: private to each task, frozen after the copy's first task, or shared (forgets)."""
+    # without reuse no entry of the source's mask is feasible, so only the noise matters
     warm_start: Annotated[float, Range(least=0)] = 2.0
-    """Factor on the source's mask that scores start from (lambda); 0 draws scores anew even if there is a source."""
+    """Initial scores are this factor times the source's mask (lambda); 0 draws new scores even if there is a source."""
     noise: Annotated[float, Range(least=0)] = 0.02
     """Standard deviation of the noise that is added to warm-started scores."""
     quantise_bits: Annotated[int, Range(least=0, most=8)] = 0
-    """Bits that newly claimed weights are quantised to, per tensor; 0 leaves them as they are."""
+    """Bits that newly claimed weights are quantised to, per tensor; 0 means no quantisation."""
 
     def __post_init__(self) -> None:
         validate(self, "subnets.")
 
 
 def free_entries(layout: Layout, copy: Copy) -> list[int]:
-    """How many entries of each tensor nobody owns."""
+    """The number of entries of each tensor that no task owns."""
     return [int((~occupied).sum()) for (occupied,) in layout.pieces(copy.occupied)]
 
 
 def next_task_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> list[int]:
-    """How many entries of each tensor there are for the next task of a copy that holds `held` tasks."""
+    """The number of entries of each tensor for the next task of a copy with `held` tasks."""
     if config.schedule == "equal_remaining":
         left = max((config.tasks or 1) - held, 1)  # tasks still to come, the next one included
         return [entries(Fraction(1, left), count) for count in free]
@@ -64,54 +64,54 @@ def next_task_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], 
 
 
 def has_room(config: SubnetConfig, layout: Layout, copy: Copy, held: int) -> bool:
-    """Whether the next task of a copy that holds `held` tasks can select something in every tensor."""
+    """Whether the next task of a copy with `held` tasks can select at least one entry of every tensor."""
     return 0 not in next_task_counts(config, layout, free_entries(layout, copy), held)
 
 
 def selected_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> list[int]:
-    """The shares of the next task, which selects all of them; raises if it would select nothing in some tensor."""
+    """As `next_task_counts`, but raises if the task could select nothing in some tensor."""
     counts = next_task_counts(config, layout, free, held)
     if 0 not in counts:
         return counts
-    starved = [name for name, count in zip(layout.names, counts, strict=True) if count == 0]
-    more = f" and {len(starved) - FEW} more" if len(starved) > FEW else ""
+    empty = [name for name, count in zip(layout.names, counts, strict=True) if count == 0]
+    more = f" and {len(empty) - FEW} more" if len(empty) > FEW else ""
     raise Mistake(
-        f"task {held + 1} in one copy would select nothing in {len(starved)} of {len(counts)} tensors "
-        f"({', '.join(starved[:FEW])}{more}): lower subnets.keep, allow reuse with the schedule constant, "
+        f"task {held + 1} in one copy would select nothing in {len(empty)} of {len(counts)} tensors "
+        f"({', '.join(empty[:FEW])}{more}): lower subnets.keep, allow reuse with the schedule constant, "
         "or leave these modules without masks (subnets.exclude)"
     )
 
 
 def check_room(config: SubnetConfig, layout: Layout) -> None:
-    """Raises unless all tasks that a new copy is meant for, as far as can be foreseen, select from every tensor."""
+    """Raises if it is already known that a task planned for a new copy could select nothing in some tensor."""
     free = layout.sizes
-    # Without reuse a task claims all that it selects, so what is left for the tasks after it is known.
+    # Without reuse a task claims all entries that it selects, so the rest for later tasks is known.
     for held in range(1 if config.reuse else config.tasks or 1):
         counts = selected_counts(config, layout, free, held)
         free = [before - count for before, count in zip(free, counts, strict=True)]
 
 
 def draw_scores(layout: Layout, generator: torch.Generator) -> Tensor:
-    """Fresh scores, uniform as kaiming (a = sqrt 5) would draw the weights they stand for."""
+    """New scores, drawn as Kaiming initialisation (a = sqrt 5) draws the corresponding weights."""
     scores = []
     for shape in layout.shapes:
-        bound = (prod(shape[1:]) if len(shape) > 1 else shape[0]) ** -0.5  # one over the root of the fan-in
+        bound = (prod(shape[1:]) if len(shape) > 1 else shape[0]) ** -0.5  # 1 / sqrt(fan-in)
         scores.append(torch.empty(prod(shape)).uniform_(-bound, bound, generator=generator))
     return torch.cat(scores)
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a new task starts from."""
+    """The starting point of a new task."""
 
     copy: Copy
-    earlier: Sequence[Subnetwork]  # in the copy, in the order they were learned
-    source: Subnetwork | None  # whose mask and private parameters the new ones start from
-    generator: torch.Generator  # of the scores
+    earlier: Sequence[Subnetwork]  # subnetworks in the copy, in the order they were learned
+    source: Subnetwork | None  # its mask and private parameters initialise those of the new task
+    generator: torch.Generator  # for the scores
 
 
 def begin(config: SubnetConfig, net: Backbone, layout: Layout, start: Start) -> Masked:
-    """The network that a new task trains."""
+    """The masked network that a new task trains."""
     copy, source = start.copy, start.source
     counts = selected_counts(config, layout, free_entries(layout, copy), len(start.earlier))
     feasible = torch.ones_like(copy.occupied) if config.reuse else ~copy.occupied
@@ -127,17 +127,22 @@ def begin(config: SubnetConfig, net: Backbone, layout: Layout, start: Start) -> 
 
 
 def unmasked_start(net: Backbone, layout: Layout, copy: Copy, before: Subnetwork | None) -> dict[str, Tensor]:
-    """Where the parameters that no mask covers start: at those of the task before, at the copy's own, or as drawn."""
-    return (before.private if before else {}) or copy.outside or layout.outside(dict(net.named_parameters()))
+    """The initial parameters that no mask covers: those of the task before, of the copy, or of the new network."""
+    if before and before.private:
+        return before.private
+    return copy.outside or layout.outside(dict(net.named_parameters()))
 
 
 def claim(config: SubnetConfig, masked: Masked, index: int, normaliser: Normaliser) -> tuple[Copy, Subnetwork]:
-    """The copy with the task's weights frozen into it, and the task's subnetwork in that copy."""
+    """The copy after the task has claimed its weights, and the task's subnetwork."""
     layout = masked.layout
-    mask, values, occupied = (tensor.detach().cpu() for tensor in (masked.mask(), masked.values(), masked.occupied))
+    mask, values = masked.mask().detach().cpu(), masked.values().detach().cpu()
+    occupied = masked.occupied.detach().cpu()
     new = mask & ~occupied
     if config.quantise_bits:
         values = quantise(values, new, layout, config.quantise_bits)
-    private, outside = (masked.unmasked(), {}) if config.outside == "private" else ({}, masked.unmasked())
+    is_private = config.outside == "private"
+    private = masked.unmasked() if is_private else {}
+    outside = {} if is_private else masked.unmasked()
     subnetwork = Subnetwork(index, mask, int(new.sum()), private, normaliser)
     return Copy(values, occupied | mask, outside), subnetwork

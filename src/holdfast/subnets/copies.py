@@ -15,36 +15,36 @@ Outside = Literal["private", "frozen", "shared"]
 
 @dataclass(frozen=True)
 class Copy:
-    """One backbone of weights; a later state of it differs from an earlier one only where nobody owned a weight."""
+    """The weights of one backbone; later tasks change only entries that no task owns."""
 
     weights: Tensor  # (P,)
-    occupied: Tensor  # (P,) bool: entries that some task's mask holds
-    outside: dict[str, Tensor]  # parameters no mask covers, where tasks do not keep their own
+    occupied: Tensor  # (P,) bool: entries in the mask of some task
+    outside: dict[str, Tensor]  # parameters that no mask covers, unless they are private to each task
 
 
 @dataclass(frozen=True)
 class Subnetwork:
-    """A task's mask and its private parameters: what the task is, next to its copy's weights."""
+    """A task's mask and private parameters; with the weights of its copy they define its network."""
 
     copy: int
     mask: Tensor  # (P,) bool
-    new: int  # entries that this task claimed and trained; the rest of its mask is reused
-    private: dict[str, Tensor]  # parameters no mask covers, of this task alone
+    new: int  # number of entries that this task claimed and trained; the rest of its mask is reused
+    private: dict[str, Tensor]  # parameters that no mask covers, of this task only
     normaliser: Normaliser
 
 
 def effective(copy: Copy, subnetwork: Subnetwork, layout: Layout) -> dict[str, Tensor]:
-    """The dense parameters that a task's policy runs on."""
-    # Not weights * mask: a negative weight nobody owns would give -0.0, and a later task may turn that into 0.0.
+    """The dense parameters of a task's policy."""
+    # Not weights * mask: a negative free weight would give -0.0, which may become 0.0 when a later task trains it.
     weights = torch.where(subnetwork.mask, copy.weights, torch.zeros(()))
     return {**layout.split(weights), **copy.outside, **subnetwork.private}
 
 
 def to_bits(mask: Tensor) -> Tensor:
-    """A mask at one bit an entry, uint8."""
+    """A mask packed into bytes, one bit per entry, uint8."""
     return torch.from_numpy(np.packbits(mask.cpu().numpy()))
 
 
 def from_bits(bits: Tensor, total: int) -> Tensor:
-    """The mask of `total` entries that `to_bits` made these of."""
+    """The mask with `total` entries that `to_bits` packed."""
     return torch.from_numpy(np.unpackbits(bits.numpy(), count=total).astype(bool))

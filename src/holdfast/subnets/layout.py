@@ -13,27 +13,27 @@ from holdfast.nets.backbone import Backbone
 
 @dataclass(frozen=True)
 class Layout:
-    """Which parameters lie where in the vector; all others are outside the masks."""
+    """The names and shapes of the parameters in the flat vector; no mask covers the others."""
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, net: Backbone, exclude: Sequence[str] = ()) -> "Layout":
-        """The parameters that the network lets masks cover, outside the excluded modules."""
+        """The layout of the parameters that masks may cover, without the excluded modules."""
         inside = {name: tuple(parameter.shape) for name, parameter in net.maskable(tuple(exclude)).items()}
         if not inside:
-            raise Mistake("subnets.exclude leaves nothing to mask")
+            raise Mistake("subnets.exclude excludes all parameters: masks must cover some")
         return cls(tuple(inside), tuple(inside.values()))
 
     @property
     def sizes(self) -> list[int]:
-        """Entries of each tensor."""
+        """The number of entries of each tensor."""
         return [prod(shape) for shape in self.shapes]
 
     @property
     def total(self) -> int:
-        """Entries in all (P)."""
+        """The total number of entries (P)."""
         return sum(self.sizes)
 
     def split(self, flat: Tensor) -> dict[str, Tensor]:
@@ -42,13 +42,13 @@ class Layout:
         return {name: part.view(shape) for name, part, shape in zip(self.names, parts, self.shapes, strict=True)}
 
     def pieces(self, *flat: Tensor) -> Iterator[tuple[Tensor, ...]]:
-        """The flat stretch of each tensor, of several vectors side by side."""
+        """For each tensor, its slice of every given vector."""
         return zip(*(vector.split(self.sizes) for vector in flat), strict=True)
 
     def join(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """The flat vector of these tensors; others are left out."""
+        """Joins the tensors of the layout into a flat vector; ignores others."""
         return torch.cat([tensors[name].detach().reshape(-1) for name in self.names])
 
     def outside(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Those tensors that no mask covers."""
+        """Copies of the tensors that no mask covers."""
         return {name: tensor.detach().clone() for name, tensor in tensors.items() if name not in self.names}

@@ -1,4 +1,4 @@
-"""Few values instead of many: newly claimed weights moved to the centres of a codebook, before they are frozen."""
+"""Quantisation of newly claimed weights to a codebook, before they are frozen."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from holdfast.subnets.layout import Layout
 
 
 def quantise(values: Tensor, new: Tensor, layout: Layout, bits: int, rounds: int = 25) -> Tensor:
-    """The values with each tensor's new ones moved to the nearest of 2**bits centres (k-means, from quantiles)."""
+    """Moves each tensor's new values to the nearest of 2**bits centres (k-means, initialised with quantiles)."""
     return torch.cat([_to_centres(piece, chosen, 2**bits, rounds) for piece, chosen in layout.pieces(values, new)])
 
 

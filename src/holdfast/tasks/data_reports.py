@@ -1,26 +1,26 @@
-"""What is said of recorded data while it is made, checked and listed."""
+"""Reports about recorded data: the progress of recording, the result of a check, and local datasets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-Report = Callable[[str, int, int], None]  # task, transitions so far, transitions wanted
-Local = tuple[str, int, int]  # a dataset on this machine: its name, its episodes and its transitions
+Report = Callable[[str, int, int], None]  # task, transitions so far, transitions in total
+Local = tuple[str, int, int]  # a dataset on this machine: name, episodes, transitions
 
 
 @dataclass(frozen=True)
 class DataCheck:
-    """What was found out about a task's data."""
+    """The result of checking a task's data."""
 
     task: str
     episodes: int
     transitions: int
-    mean: float
+    mean: float  # of episode returns
     least: float
     most: float
-    duplicates: int  # episodes that stand there twice
-    coverage: float  # share of ten bins per action dimension that some action falls into
-    replayed: int  # episodes whose actions were given to the simulator again
-    differing: tuple[str, ...]  # what the simulator said otherwise
+    duplicates: int  # episodes that occur more than once
+    coverage: float  # share of ten bins per action dimension that contain an action
+    replayed: int  # episodes that were replayed in the simulator
+    differing: tuple[str, ...]  # where the replays differ from the recording
 
 
 def silent(task: str, done: int, wanted: int) -> None:

@@ -1,4 +1,4 @@
-"""Many episodes of one task, stepped together, from fixed seeds."""
+"""Environments of a task: many episodes with fixed seeds, stepped together."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 
 from holdfast.data.validation import Range, validate
 
-SUCCESS = ("is_success", "success")  # the names under which environments report success
+SUCCESS = ("is_success", "success")  # keys of `info` under which environments report success
 
 
 @dataclass(frozen=True)
@@ -31,59 +31,60 @@ class Protocol:
 
     @property
     def seeds(self) -> range:
-        """The start of each episode."""
+        """The reset seed of each episode."""
         return range(self.first_seed, self.first_seed + self.episodes)
 
     @property
     def rounds(self) -> list[Sequence[int]]:
-        """The seeds of those episodes that are stepped together, round after round."""
+        """The seeds of the episodes that are stepped together, for each round."""
         return [self.seeds[first : first + self.lanes] for first in range(0, self.episodes, self.lanes)]
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of N episodes gives; entries of episodes that have ended mean nothing."""
+    """The result of one step of N episodes; entries of episodes that ended earlier are undefined."""
 
     observations: np.ndarray  # (N, *obs)
     rewards: np.ndarray  # (N,)
     ended: np.ndarray  # (N,) bool, terminated or truncated
-    succeeded: np.ndarray  # (N,) bool, where the task knows success
-    cut: np.ndarray  # (N,) bool, ended by the clock and not by itself
+    succeeded: np.ndarray  # (N,) bool, False in tasks that do not report success
+    cut: np.ndarray  # (N,) bool, truncated and not terminated
 
 
 class Environments(ABC):
-    """Up to `lanes` episodes in lock-step; observations and actions are in the task's interface."""
+    """Up to `lanes` episodes, stepped together; observations and actions have the shapes of the task's interface."""
 
     @abstractmethod
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
-        """Starts an episode per seed, (N, *obs)."""
+        """Starts one episode per seed and returns the first observations, (N, *obs)."""
 
     @abstractmethod
     def begin(self, actions: np.ndarray) -> None:
-        """Begins one step of every episode that has not ended; simulators that can work on their own do."""
+        """Begins one step of every episode that has not ended, without waiting for the simulators if possible."""
 
     @abstractmethod
     def finish(self) -> Step:
-        """What the step that was begun gives."""
+        """Waits for the step that was begun and returns its result."""
 
     def step(self, actions: np.ndarray) -> Step:
-        """Begins a step and waits for it."""
+        """Takes one step of every episode that has not ended."""
         self.begin(actions)
         return self.finish()
 
-    def close(self) -> None:  # noqa: B027  most simulators need no farewell
-        """Gives back what the simulators hold."""
+    def close(self) -> None:  # noqa: B027  most simulators have nothing to release
+        """Releases the resources of the simulators."""
 
 
 class InTurn(Environments):
-    """Gymnasium environments of this process, one after the other: right for simulators that cost microseconds."""
+    """Gymnasium environments that are stepped one after the other in this process: for fast simulators."""
 
     def __init__(self, make: Callable[[], gymnasium.Env], lanes: int) -> None:
         self.environments = [make() for _ in range(lanes)]
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         starts = [env.reset(seed=seed)[0] for env, seed in zip(self.environments, seeds, strict=False)]
-        self.last = Step(np.stack(starts), *(np.zeros(len(starts), dtype) for dtype in (float, bool, bool, bool)))
+        none = np.zeros(len(starts), bool)
+        self.last = Step(np.stack(starts), np.zeros(len(starts)), ended=none, succeeded=none, cut=none)
         return self.last.observations
 
     def begin(self, actions: np.ndarray) -> None:
@@ -92,7 +93,8 @@ class InTurn(Environments):
     def finish(self) -> Step:
         actions = self.actions
         observations, rewards = self.last.observations.copy(), np.zeros(len(actions))
-        ended, succeeded, cut = (part.copy() for part in (self.last.ended, self.last.succeeded, self.last.cut))
+        ended = self.last.ended.copy()
+        succeeded, cut = self.last.succeeded.copy(), self.last.cut.copy()
         for i in np.flatnonzero(~self.last.ended):
             observations[i], rewards[i], terminated, truncated, info = self.environments[i].step(actions[i])
             ended[i], cut[i] = terminated or truncated, truncated and not terminated

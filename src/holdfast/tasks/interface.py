@@ -1,4 +1,4 @@
-"""What a task looks like to a network: its observations, its actions, its horizon."""
+"""The interface between a task and a network: observations, actions and horizon."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and descriptions of suites d
 
 @dataclass(frozen=True)
 class Discrete:
-    """A task's actions are the first `count` of a vocabulary that its whole suite shares."""
+    """Discrete actions: the first `count` of a vocabulary that all tasks of the suite share."""
 
     count: int
     vocabulary: int
@@ -35,26 +35,26 @@ class Discrete:
 
     @property
     def active(self) -> "Tensor":
-        """Nothing to leave out of the loss: an action is one class."""
+        """One, (1,): every step counts in the loss."""
         import torch
 
         return torch.ones(1)
 
-    def own(self, actions: np.ndarray) -> np.ndarray:
-        """These actions as the task's environment takes them."""
+    def for_environment(self, actions: np.ndarray) -> np.ndarray:
+        """The actions as the task's environment expects them: unchanged."""
         return actions
 
     def check(self, actions: np.ndarray) -> None:
         """Raises unless these are actions of this task."""
         if actions.ndim != 1 or not np.issubdtype(actions.dtype, np.integer):
-            raise Mistake(f"discrete actions must be one integer a step, got {actions.dtype} of shape {actions.shape}")
+            raise Mistake(f"actions must be one integer per step, got {actions.dtype} of shape {actions.shape}")
         if actions.min() < 0 or actions.max() >= self.count:
             raise Mistake(f"actions must lie in 0..{self.count - 1}, got {actions.min()}..{actions.max()}")
 
 
 @dataclass(frozen=True)
 class Continuous:
-    """A task's actions are the first `dimension` coordinates in [-1, 1] of a vector that its whole suite shares."""
+    """Continuous actions in [-1, 1]: the first `dimension` entries of a vector whose width all tasks share."""
 
     dimension: int
     width: int
@@ -71,23 +71,23 @@ class Continuous:
 
     @property
     def active(self) -> "Tensor":
-        """One for each dimension the task has, zero for padding, (width,)."""
+        """One for the dimensions of the task, zero for padding, (width,)."""
         import torch
 
         return (torch.arange(self.width) < self.dimension).float()
 
-    def own(self, actions: np.ndarray) -> np.ndarray:
-        """These actions as the task's environment takes them: without the padding."""
+    def for_environment(self, actions: np.ndarray) -> np.ndarray:
+        """The actions as the task's environment expects them: without padding."""
         return actions[..., : self.dimension]
 
     def check(self, actions: np.ndarray) -> None:
         """Raises unless these are actions of this task, padded to the shared width."""
         if actions.ndim != 2 or actions.shape[1] != self.width or not np.issubdtype(actions.dtype, np.floating):
-            raise Mistake(f"actions must be {self.width} floats a step, got {actions.dtype} of shape {actions.shape}")
+            raise Mistake(f"actions must be {self.width} floats per step, got {actions.dtype} of shape {actions.shape}")
         if np.abs(actions).max() > 1 + 1e-6:
             raise Mistake(f"actions must lie in [-1, 1], got {actions.min():.3g}..{actions.max():.3g}")
         if actions[:, self.dimension :].any():
-            raise Mistake(f"a task with {self.dimension} action dimensions must have zeros in the others")
+            raise Mistake(f"the actions of a task with {self.dimension} dimensions must be padded with zeros")
 
 
 Actions = Discrete | Continuous
@@ -96,12 +96,12 @@ KINDS = {"discrete": Discrete, "continuous": Continuous}
 
 @dataclass(frozen=True)
 class Interface:
-    """The layout that a task's environment, data and policy agree on."""
+    """The shapes that the environment, the data and the policy of a task have in common."""
 
-    observation: tuple[int, ...]  # the shape all tasks of the suite share, padding included
+    observation: tuple[int, ...]  # the shape that all tasks of the suite share, padding included
     actions: Actions
-    horizon: Annotated[int, Range(least=1)]  # the most steps an episode can have
-    normalised: bool = True  # vectors are scaled per task, pixels are not
+    horizon: Annotated[int, Range(least=1)]  # the most steps of an episode
+    normalised: bool = True  # whether observations are normalised per task; pixels are not
 
     def __post_init__(self) -> None:
         validate(self, "interface.")
@@ -114,7 +114,7 @@ class Interface:
         return same_kind and self.observation == other.observation
 
     def fits(self, other: "Interface") -> bool:
-        """Whether a network that was made for this interface serves a task with the other one."""
+        """Whether a network built for this interface can be used for a task with the other interface."""
         return self.compatible(other) and other.horizon <= self.horizon
 
     def record(self) -> dict[str, Any]:
@@ -123,26 +123,26 @@ class Interface:
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> "Interface":
-        """The interface that was recorded so."""
+        """The interface that `record` described."""
         sizes = dict(record["actions"])
         kind: Any = KINDS[sizes.pop("kind")]
         return cls(**{**record, "observation": tuple(record["observation"]), "actions": kind(**sizes)})
 
     def normaliser(self, dataset: Dataset) -> "Normaliser":
-        """The scaling of this task's observations."""
+        """The normaliser of this task's observations, fitted on its dataset."""
         from holdfast.data.normaliser import Normaliser
 
         return Normaliser.fit(dataset) if self.normalised else Normaliser.identity()
 
     def check_dtype(self, dtype: np.dtype) -> None:
-        """Raises unless observations of this type are what the network reads: bytes in frames, numbers in vectors."""
+        """Raises unless the network can read observations of this dtype: uint8 for frames, numbers for vectors."""
         if len(self.observation) == 3 and dtype != np.uint8:
             raise Mistake(f"frames must be uint8 from 0 to 255, got {dtype}")
         if dtype.kind not in "biuf":
             raise Mistake(f"observations must be numbers, got {dtype}")
 
     def check(self, dataset: Dataset) -> None:
-        """Raises unless the dataset is of this interface."""
+        """Raises unless the dataset has this interface."""
         if dataset.observation != self.observation:
             raise Mistake(f"observations must have shape {self.observation}, got {dataset.observation}")
         self.check_dtype(dataset.observations.dtype)

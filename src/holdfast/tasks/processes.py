@@ -1,4 +1,4 @@
-"""Processes that take work, and end with the one that gives it."""
+"""Worker processes that end together with their parent process."""
 
 import multiprocessing
 import os
@@ -22,14 +22,14 @@ STARTING = Lock()
 class Process(ForkServerProcess):
     """A process that does not run the user's script again.
 
-    Python hands the path of the main module on, for functions defined there, and the new process imports it: a script
-    without `if __name__ == "__main__"` would start itself over and over. Functions of a script travel by cloudpickle.
+    By default Python imports the main module in the new process, to find functions defined there: a script without
+    `if __name__ == "__main__"` would start itself again and again. Here cloudpickle sends these functions instead.
     """
 
     def start(self) -> None:
         with STARTING:
             main = sys.modules["__main__"]
-            sys.modules["__main__"] = ModuleType("__main__")  # has no path to hand on
+            sys.modules["__main__"] = ModuleType("__main__")  # has no path to import
             try:
                 super().start()
             finally:
@@ -37,7 +37,7 @@ class Process(ForkServerProcess):
 
 
 class Context(ForkServerContext):
-    """Where such processes come from."""
+    """A multiprocessing context that starts such processes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Context(ForkServerContext):
 
 
 def forkserver() -> Context:
-    """Processes that start with the package loaded."""
+    """A context whose processes start with the package imported."""
     context = Context()
     context.set_forkserver_preload(["holdfast"])
     return context
@@ -58,36 +58,37 @@ def forkserver() -> Context:
 
 @contextmanager
 def processes(count: int | None = None) -> Iterator[Executor]:
-    """Processes that take work, one per core by default, and end with this one, however it ends."""
-    environment = dict(os.environ)  # the server of forks has that of when it was started
+    """A pool of processes, one per core by default, that end with this process even if it is killed."""
+    environment = dict(os.environ)  # the fork server may have been started with another environment
     context = forkserver()
-    pool = ProcessPoolExecutor(count or os.cpu_count(), context, _follow, (environment, tuple(PLUGINS)))
+    pool = ProcessPoolExecutor(count or os.cpu_count(), context, _initialise, (environment, tuple(PLUGINS)))
     try:
         yield pool
     except BrokenProcessPool:
         pool.shutdown()
         codes = [process.exitcode or 0 for process in context.started]
-        first = next((code for code in codes if code not in (0, -signal.SIGTERM)), -signal.SIGTERM)  # others are ended
-        raise Mistake(f"a process that was given work died ({ending(first)}): what it printed says why") from None
+        failed = [code for code in codes if code not in (0, -signal.SIGTERM)]  # the others were ended by the pool
+        first = failed[0] if failed else -signal.SIGTERM
+        raise Mistake(f"a worker process died ({ending(first)}): see its output above for the reason") from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def ending(code: int) -> str:
-    """How a process ended, in words, from its exit code."""
+    """How a process with this exit code ended, in words."""
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def _follow(environment: dict[str, str], plugins: Sequence[Plugin]) -> None:
+def _initialise(environment: dict[str, str], plugins: Sequence[Plugin]) -> None:
     os.environ.update(environment)
-    for plugin in plugins:  # their functions may be the work
+    for plugin in plugins:  # tasks may call their functions
         add_plugin(plugin)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is for the process that gives the work
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
-    assert parent is not None, "only a process of a pool follows another"
+    assert parent is not None, "only a process of a pool has a parent"
     parent.join()
     os._exit(1)

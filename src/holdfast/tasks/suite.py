@@ -1,4 +1,4 @@
-"""A suite: tasks in the order they are learned, made from a description of them."""
+"""Suites: tasks in the order they are learned, and the specs that they are built from."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from holdfast.tasks.interface import Interface
 from holdfast.tasks.task import NAME, Task
 from holdfast.tasks.view import View
 
-Transitions = Annotated[int | None, Range(least=1, most=10**9)]  # None: the suite's usual amount
+Transitions = Annotated[int | None, Range(least=1, most=10**9)]  # None: the suite's default
 Settings = Mapping[str, Any]  # dotted name of a setting -> its value, see runs/configure.py
 Say = Callable[[object], object]  # prints a line
 
 
 @dataclass(frozen=True)
 class RecordedData:
-    """How the data of a suite's tasks is recorded, and how it is compared with the simulator."""
+    """How a suite records its data and compares it with the simulator."""
 
     build: Callable[[Suite, Report, bool], list[str]]
-    """Makes the data that is missing, or with True all of it, and returns the names of the datasets."""
+    """Builds missing datasets, or all of them if the last argument is True, and returns their names."""
     check: Callable[[Suite, int], list[DataCheck]]
-    """Compares the data with the simulator, replaying so many episodes of each task."""
+    """Replays this many episodes of each task in the simulator and compares them with the data."""
     local: Callable[[], list[Local]]
     """Lists the datasets on this machine."""
 
@@ -47,22 +47,22 @@ class Experts:
 
     folder: str
     names: tuple[str, ...]
-    """What the help text lists."""
+    """The names that the help text lists."""
     make: Callable[[str, Sequence[str], Say], None]
-    """Makes the expert of this name as the words of the command line say."""
+    """Trains or tunes the expert with this name; takes the remaining words of the command line."""
 
     def __post_init__(self) -> None:
         validate(self, "experts.")
 
     @property
     def tasks(self) -> list[str]:
-        """What the help text lists, with the folder."""
+        """The listed names with their folder, such as `panda/push`."""
         return [f"{self.folder}/{name}" for name in self.names]
 
 
 @dataclass(frozen=True)
 class SuiteSpec:
-    """What is said of a suite before its tasks are made."""
+    """The static description of a suite, from which its tasks are built."""
 
     name: str
     about: str
@@ -70,21 +70,21 @@ class SuiteSpec:
     order: tuple[str, ...]
     """Names of the tasks, in the order they are learned."""
     tasks: Callable[[int | None, str | None], Sequence[Task]] = field(repr=False)
-    """Makes the tasks, in that order, with this amount and this kind of data."""
+    """Builds the tasks in that order; takes the number of transitions per task and the kind of data."""
     presets: Mapping[str, Settings] = field(default_factory=dict, repr=False)
-    """For each preset, the settings of the method in which this suite differs from the defaults."""
+    """For each preset, the settings that differ from the defaults."""
     budgets: Mapping[str, Settings] = field(default_factory=dict, repr=False)
-    """For each budget, how long this suite is trained and evaluated."""
+    """For each budget, the settings of training and evaluation."""
     protocols: Mapping[str, Settings] = field(default_factory=dict, repr=False)
-    """For each protocol by name, how it is evaluated; empty if any name will do."""
+    """For each protocol name, its settings; empty if any name is allowed."""
     former_budgets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """For each budget that version 0.1 had and this one has not, the words that give the same run."""
+    """For each budget of version 0.1 that no longer exists, the flags that give the same run."""
     transitions: Transitions = None
-    """The usual amount of data per task, for a suite that makes its own data."""
+    """Default number of transitions per task, for a suite that generates its data."""
     data: tuple[str, ...] = ()
-    """Names of the kinds of data, the usual one first; empty if there is only one."""
+    """Names of the kinds of data, the default first; empty if there is only one kind."""
     recorded: RecordedData | None = field(default=None, repr=False)
-    """How data is recorded, for a suite whose data is kept on this machine."""
+    """How data is recorded, for a suite that stores its data on this machine."""
     experts: Experts | None = field(default=None, repr=False)
     """The experts that can be trained or tuned."""
     view: Callable[[Task, Protocol], View] | None = field(default=None, repr=False)
@@ -94,7 +94,7 @@ class SuiteSpec:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):  # it becomes part of file names
-            raise Mistake(f"a suite's name must be letters, digits, '.', '_' and '-', got {shown(self.name)}")
+            raise Mistake(f"a suite's name must consist of letters, digits, '.', '_' and '-', got {shown(self.name)}")
         validate(self, f"{self.name}: ")
         for part in ("presets", "budgets", "protocols"):
             for name, settings in getattr(self, part).items():
@@ -107,10 +107,10 @@ class SuiteSpec:
         data: str | None = None,
         report: Report | None = silent,
     ) -> Suite:
-        """The suite, in its own order or another, with its usual data or another amount or kind.
+        """Builds the suite; the default is its own order, amount and kind of data.
 
-        Recorded data that is missing is made when it is first used, and `report` is told of it; with None it is not
-        made, and loading it raises `MissingData`.
+        Recorded data that is missing is built on first use, and `report` is called with the progress. If `report` is
+        None, it is not built, and loading it raises `MissingData`.
         """
         request = Request(validated("transitions", transitions, Transitions), self._known_data(data), report)
         size, kind = request.transitions or self.transitions, request.data or next(iter(self.data), None)
@@ -123,50 +123,50 @@ class SuiteSpec:
 
     def _known_data(self, data: str | None) -> str | None:
         if data is not None and not self.data:
-            raise Mistake(f"the suite {self.name} has one kind of data: leave out --data {data}")
+            raise Mistake(f"the suite {self.name} has only one kind of data: leave out --data {data}")
         if data is not None and data not in self.data:
-            raise Mistake(f"the suite {self.name} has no data {data!r}; there are {', '.join(self.data)}")
+            raise Mistake(f"the suite {self.name} has no data {data!r}; it has {', '.join(self.data)}")
         return data
 
     def _made(self, transitions: int | None, data: str | None) -> tuple[Task, ...]:
         tasks = self.tasks(transitions, data)
         names = tuple(task.name for task in check_tasks(self.name, tasks))
         if names != self.order:
-            said, found = ", ".join(self.order), ", ".join(names)
-            raise Mistake(f"the suite {self.name} says that its tasks are {said}, but makes {found}")
+            declared, built = ", ".join(self.order), ", ".join(names)
+            raise Mistake(f"the order of the suite {self.name} is {declared}, but its function builds {built}")
         return tuple(tasks)
 
     def recorded_data(self) -> RecordedData:
-        """How data is recorded; raises if it is not."""
+        """How data is recorded; raises if the suite does not record data."""
         if self.recorded is None:
-            raise Mistake(f"the data of {self.name} is made when it is used: there is nothing to build or check")
+            raise Mistake(f"{self.name} generates its data when it is used: there is nothing to build or check")
         return self.recorded
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a suite was asked for; where that is None, a budget decides."""
+    """The data that a suite was requested with; None leaves the choice to the budget."""
 
     transitions: int | None
     data: str | None
     report: Report | None
-    made: dict[tuple[Any, ...], Suite] = field(default_factory=dict)  # with the data of a budget, by order and data
+    made: dict[tuple[Any, ...], Suite] = field(default_factory=dict)  # suites already built with the data of a budget
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Tasks that one network fits, in the order they are learned; all have the longest horizon."""
+    """Tasks with compatible interfaces, in the order they are learned; all get the longest horizon."""
 
     name: str
     tasks: tuple[Task, ...]
     spec: SuiteSpec = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
-    """What is said of it; by default nothing but its name and its tasks."""
+    """The spec it was built from; by default one with only the name and the tasks."""
     transitions: int | None = None
-    """How much data each task has, where the suite makes its own."""
+    """Number of transitions per task, for a suite that generates its data."""
     data: str | None = None
-    """Which data the tasks have, where the suite has several."""
+    """The kind of data, for a suite that has several."""
     request: Request | None = field(default=None, init=False, repr=False, compare=False)
-    """What it was asked for. `replace(suite, tasks=...)` has none: a user's own tasks are not made again."""
+    """How it was requested. None after `replace(suite, tasks=...)`: a user's own tasks are not built again."""
 
     def __post_init__(self) -> None:
         tasks = check_tasks(self.name, self.tasks)
@@ -182,43 +182,44 @@ class Suite:
 
     @property
     def interface(self) -> Interface:
-        """What one network for all tasks must fit: the shared shapes and the longest horizon."""
+        """The interface of a network for all tasks: the shared shapes and the longest horizon."""
         return self.tasks[0].interface
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """The settings of its data that no budget changes: those that were asked for, or all if the tasks are own."""
-        own = {"transitions": self.transitions, "data": self.data}
+        """The data settings that no budget may change: the requested ones, or all if the tasks are the user's own."""
+        settings = {"transitions": self.transitions, "data": self.data}
         if self.request is None:
-            return own
-        return {name: value for name, value in own.items() if getattr(self.request, name) is not None}
+            return settings
+        return {name: value for name, value in settings.items() if getattr(self.request, name) is not None}
 
     def check(self, protocol: Protocol) -> None:
-        """Raises, before anything is learned, unless the tasks can be evaluated so."""
+        """Raises unless the suite has this protocol."""
         if self.spec.protocols and protocol.name not in self.spec.protocols:
             known = ", ".join(self.spec.protocols)
             raise Mistake(f"the suite {self.name} has no protocol {protocol.name!r}; it has {known}")
 
     def task(self, name: str) -> Task:
-        """The task of this name."""
+        """The task with this name."""
         for task in self.tasks:
             if task.name == name:
                 return task
         raise Mistake(f"the suite {self.name} has no task {name!r}; it has {', '.join(self.names)}")
 
     def asked(self, request: Request | None) -> Suite:
-        """The same suite, made on this request."""
+        """The same suite with this request."""
         same = replace(self)
         object.__setattr__(same, "request", request)
         return same
 
     def with_data(self, transitions: int | None, data: str | None) -> Suite:
-        """The same tasks with this amount and this kind of data, made at most once."""
+        """The same tasks with this amount and this kind of data; built at most once."""
         wanted = {"transitions": transitions, "data": data}
-        for name, own in self.fixed.items():
-            if wanted[name] != own:
+        for name, value in self.fixed.items():
+            if wanted[name] != value:
                 raise Mistake(
-                    f"the suite {self.name} was made with {name} = {own}, not {wanted[name]}: make it with the other"
+                    f"the suite {self.name} was built with {name} = {value}, not {wanted[name]}: build it with "
+                    f"{name} = {wanted[name]}"
                 )
         if self.request is None or (transitions, data) == (self.transitions, self.data):
             return self
@@ -228,12 +229,12 @@ class Suite:
         return self.request.made[key]
 
     def load(self) -> None:
-        """Loads the data of all tasks, so that bad data is found before anything is learned."""
+        """Loads the data of all tasks, so that bad data is noticed before training starts."""
         for task in self.tasks:
             task.dataset  # noqa: B018  kept by the task
 
     def ordered(self, names: Sequence[str]) -> Suite:
-        """The same suite with these of its tasks, in this order."""
+        """The same suite with only these tasks, in this order."""
         if isinstance(names, str):
             raise Mistake(f"the order must be a list of tasks, got {names!r}: write [{names!r}]")
         return replace(self, tasks=tuple(self.task(name) for name in names)).asked(self.request)
@@ -246,29 +247,29 @@ def suite(
     data: str | None = None,
     report: Report | None = silent,
 ) -> Suite:
-    """The suite of this name, in its own order or another, with its usual data or another amount or kind."""
+    """Builds the registered suite with this name; the default is its own order, amount and kind of data."""
     return suite_spec(name).suite(order, transitions, data, report)
 
 
 def suite_spec(name: str) -> SuiteSpec:
-    """What is said of the suite of this name."""
+    """The spec of the registered suite with this name."""
     spec = SUITES[name]
     if not isinstance(spec, SuiteSpec):
         raise Mistake(f"the suite {name} must be a holdfast.SuiteSpec, got {shown(spec)}")
     if spec.name != name:
-        raise Mistake(f"the suite {spec.name} is registered as {name}: give it one name")
+        raise Mistake(f"the suite {spec.name} is registered as {name}: use the same name in both places")
     return spec
 
 
 def check_suite(suite: Any) -> None:
     """Raises unless this is a suite."""
     if not isinstance(suite, Suite):
-        hint = f": holdfast.suite({suite!r}) makes the suite of this name" if isinstance(suite, str) else ""
+        hint = f": holdfast.suite({suite!r}) builds the suite with this name" if isinstance(suite, str) else ""
         raise Mistake(f"a holdfast.Suite is needed, got {shown(suite)}{hint}")
 
 
 def check_tasks(suite: str, tasks: Any) -> Sequence[Task]:
-    """These tasks; raises unless they are tasks that one network fits."""
+    """The tasks; raises unless one network can be used for all of them."""
     if not isinstance(tasks, list | tuple) or not all(isinstance(task, Task) for task in tasks):
         raise Mistake(f"the tasks of the suite {suite} must be a list of holdfast.Task, got {shown(tasks)}")
     if not tasks:
@@ -279,7 +280,10 @@ def check_tasks(suite: str, tasks: Any) -> Sequence[Task]:
     first = tasks[0]
     for task in tasks:
         if not first.interface.compatible(task.interface):
-            raise Mistake(f"{task.name} and {first.name} differ in observation shape or actions: no network fits")
+            raise Mistake(
+                f"{task.name} and {first.name} differ in observation shape or actions: "
+                "one network cannot be used for both"
+            )
     return tasks
 
 
@@ -290,10 +294,11 @@ def _with_horizon(task: Task, horizon: int) -> Task:
 
 
 def _load(suite: Suite, task: Task, report: Report) -> Dataset:
-    """A task's recorded data, made first if it is not on this machine."""
+    """A task's recorded data; builds it first if it is not on this machine."""
     try:
         return task.load()
     except MissingData:
         with locked(Path(gettempdir()) / f"holdfast-{os.getuid()}-{suite.name}-{task.name}.lock"):
-            suite.spec.recorded_data().build(suite.ordered([task.name]), report, False)  # unless another process has
+            # Skips data that another process has built in the meantime.
+            suite.spec.recorded_data().build(suite.ordered([task.name]), report, False)
             return task.load()

@@ -1,4 +1,4 @@
-"""A task: something to learn from recorded episodes, and to be evaluated on."""
+"""Tasks: recorded episodes to learn from, and environments to be evaluated in."""
 
 import re
 from collections.abc import Callable
@@ -16,24 +16,24 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True)
 class Task:
-    """Something to learn from recorded episodes, and to be evaluated on in a simulator if there is one."""
+    """A task: recorded episodes to learn from, and environments, if any, to evaluate in."""
 
     name: str
     interface: Interface
     target: float
-    """The return that the policy is asked for, and that results are measured against."""
+    """The return to go that the policy starts with, and the reference for results."""
     load: Callable[[], Dataset] = field(repr=False)
     environments: Callable[[Protocol], Environments] | None = field(default=None, repr=False)
-    """Makes the environments to evaluate in; without them, the task is learned and scored on held-out episodes."""
+    """Makes the environments for evaluation; without it, the task is scored on held-out episodes."""
     simulator: str | None = None
-    """What the environments simulate, with the version of the simulator unless `holdfast.versions` has it: evaluations
-    of one policy in one simulator are cached under it. Without it they are not cached."""
+    """Identifies the simulator in cache keys: its name, and its version unless `holdfast.versions` lists it. Without
+    it, evaluations are not cached."""
     held_out: Callable[[], Dataset] | None = field(default=None, repr=False)
-    """Loads recorded episodes that are not learned from, to score a task that has no environments."""
+    """Loads episodes that are not used for training, to score a task without environments."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):  # it becomes part of file names
-            raise Mistake(f"a task's name must be letters, digits, '.', '_' and '-', got {shown(self.name)}")
+            raise Mistake(f"a task's name must consist of letters, digits, '.', '_' and '-', got {shown(self.name)}")
         if not isinstance(self.interface, Interface):
             raise Mistake(f"the interface of {self.name} must be a holdfast.Interface, got {shown(self.interface)}")
         object.__setattr__(self, "target", validated(f"the target of {self.name}", self.target, float))
@@ -44,12 +44,12 @@ class Task:
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The task's episodes, loaded or made on first use, in the task's interface."""
+        """The task's episodes, loaded or generated on first use and checked against the interface."""
         return self._checked(self.load)
 
     @cached_property
     def held_out_dataset(self) -> Dataset | None:
-        """The held-out episodes, loaded on first use, in the task's interface; none if the task has none."""
+        """The held-out episodes, loaded on first use and checked against the interface, or None."""
         return self._checked(self.held_out) if self.held_out else None
 
     def _checked(self, load: Callable[[], Dataset]) -> Dataset:

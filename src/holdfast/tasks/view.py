@@ -1,4 +1,4 @@
-"""A way to look at a task's simulator, for videos."""
+"""Rendering of a task's simulator, for videos."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from holdfast.tasks.environments import Environments
 
 @dataclass(frozen=True)
 class View:
-    """A task's simulator with one lane, and what it shows."""
+    """A simulator with one lane, and a function that renders it."""
 
     environments: Environments
-    picture: Callable[[], np.ndarray]  # what the simulator shows now, (H, W, 3) uint8
+    picture: Callable[[], np.ndarray]  # renders the current state, (H, W, 3) uint8
     rate: int  # frames per second

@@ -1,4 +1,4 @@
-"""Environments in parallel processes, stepped together: right for simulators that cost milliseconds."""
+"""Environments in parallel processes, stepped together: for simulators that take milliseconds per step."""
 
 import os
 import signal
@@ -19,13 +19,13 @@ from holdfast.tasks.processes import ending, forkserver
 
 
 class Workers(Environments):
-    """Each process has a share of the lanes; results do not depend on how many processes there are."""
+    """Each process steps a share of the lanes; results do not depend on the number of processes."""
 
     def __init__(self, make: Callable[[], gymnasium.Env], lanes: int, processes: int | None = None) -> None:
         count = min(processes or os.cpu_count() or 1, lanes)
         self.bounds = [lanes * index // count for index in range(count + 1)]  # the lanes of each process
-        packed = cloudpickle.dumps(make)  # by value where it is defined in the user's script
-        self.workers = [Worker(packed, end - first) for first, end in zip(self.bounds, self.bounds[1:], strict=False)]
+        pickled = cloudpickle.dumps(make)  # by value if it is defined in the user's script
+        self.workers = [Worker(pickled, end - first) for first, end in zip(self.bounds, self.bounds[1:], strict=False)]
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         self._send("reset", list(seeds))
@@ -39,7 +39,7 @@ class Workers(Environments):
         return Step(*map(np.concatenate, columns))
 
     def _send(self, what: str, values: Any) -> None:
-        """Gives every process its share."""
+        """Sends every process its share of the values."""
         shares = [values[first:end] for first, end in zip(self.bounds, self.bounds[1:], strict=False)]
         self.busy = [worker for worker, share in zip(self.workers, shares, strict=True) if len(share)]
         for worker, share in zip(self.workers, shares, strict=True):
@@ -47,7 +47,7 @@ class Workers(Environments):
                 worker.send(what, share)
 
     def _answers(self) -> list[Any]:
-        """The answers of those that had a share."""
+        """The answers of the processes that got a share."""
         return [worker.answer() for worker in self.busy]
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class Workers(Environments):
 
 
 class Worker:
-    """One process; what it prints as errors is kept, to say why it died, and passed on when it ends."""
+    """One process; its stderr is kept, to report why it died, and printed when it ends."""
 
     def __init__(self, make: bytes, lanes: int) -> None:
         context = forkserver()
@@ -71,37 +71,37 @@ class Worker:
         errors.close()
 
     def send(self, what: str, values: Any) -> None:
-        """Asks for something."""
+        """Sends a request."""
         try:
             self.pipe.send((what, values))
         except OSError:
-            self._say_why_it_died()
+            self._raise_cause_of_death()
 
     def answer(self) -> Any:
-        """What was asked for last; raises what went wrong in the simulator."""
+        """The answer to the last request; raises the exception that the simulator raised."""
         try:
             answer = self.pipe.recv()
         except (EOFError, OSError):
-            self._say_why_it_died()
+            self._raise_cause_of_death()
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def _say_why_it_died(self) -> NoReturn:
+    def _raise_cause_of_death(self) -> NoReturn:
         self.process.join()
         lines = [line.strip() for line in self._printed().splitlines() if line.strip()]
         last = lines[-1] if lines else "it printed nothing"
         raise Mistake(f"a simulator's process died ({ending(self.process.exitcode or 0)}): {last}") from None
 
     def _printed(self) -> str:
-        """What it printed as errors, said once; after its end, for both have one place in the file."""
+        """Its stderr, which is then cleared. Only after its end: both processes share the position in the file."""
         self.errors.seek(0)
         printed = self.errors.read().decode(errors="replace")
         self.errors.truncate(0)
         return printed
 
     def close(self) -> None:
-        """Waits for its end; the pipe is closed already."""
+        """Waits for its end; the pipe must be closed before."""
         self.process.join()
         sys.stderr.write(self._printed())
         self.errors.close()
@@ -119,24 +119,24 @@ def _serve(pipe: Connection, make: bytes, lanes: int) -> None:
     while True:
         try:
             what, values = pipe.recv()
-        except (EOFError, OSError):  # closed, or reset by who left with an answer unread
+        except (EOFError, OSError):  # closed or reset by the parent
             break
         try:
             environments = environments or InTurn(cloudpickle.loads(make), lanes)
             answer = environments.reset(values) if what == "reset" else environments.step(values)
-        except Exception as problem:  # the process that asked shall see it
+        except Exception as problem:  # raised again in the parent
             answer = _portable(problem)
         try:
             pipe.send(answer)
-        except OSError:  # it has gone
+        except OSError:  # the parent is gone
             break
     if environments:
         environments.close()
 
 
 def _portable(problem: Exception) -> Exception:
-    """The exception, or one with its text where it cannot be sent to another process."""
+    """The exception, or one with the same text if it cannot be pickled."""
     try:
         return cloudpickle.loads(ForkingPickler.dumps(problem))
-    except Exception:  # whatever a simulator's own exceptions need
+    except Exception:  # exceptions of simulators may fail in any way
         return RuntimeError(f"{type(problem).__name__}: {problem}")
