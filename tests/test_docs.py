@@ -305,6 +305,13 @@ def test_code_locations_exist(page: Path) -> None:
             thing = getattr(thing, part, None)
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_page_begins_with_an_abstract_of_two_sentences_or_more(page: Path) -> None:
+    title, abstract = page.read_text(encoding="utf-8").split("\n\n")[:2]
+    assert title.startswith("# ")
+    assert len(re.findall(r"[.?!)](?=\s|$)", abstract)) >= 2, abstract
+
+
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_laws_that_a_page_names_are_tests(page: Path) -> None:
     tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
