@@ -1,6 +1,7 @@
 """The documentation does what it says: its code runs, its commands run, its links and code locations exist.
 
-- Python is run, and so are `holdfast` commands in blocks of the languages `sh` and `console`.
+- Python is run, and so are `holdfast` commands in blocks of the languages `sh` and `console`. On pages that show no
+  output, the budget `smoke` of the toy suites has fewer steps than a user's, to save time.
 - In a `console` block, what stands below a command is compared with what the command prints: words and zeros must be
   the same. Other numbers are not compared, since they depend on the machine. A line `...` leaves lines out.
 - `make` takes minutes: `make --dry-run` must know the target, and the `holdfast` commands it would run must exist.
@@ -25,6 +26,7 @@ from typing import NamedTuple
 
 import pytest
 
+from holdfast.benchmarks.toy.suite import BUDGETS
 from holdfast.cli.main import main
 from holdfast.registry import LEARNERS, PLUGINS, REGISTRIES
 
@@ -263,6 +265,8 @@ def test_what_a_page_shows_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    if "console" not in {block.language for block in blocks(page)}:
+        monkeypatch.setitem(BUDGETS["smoke"], "fit.steps", 10)
     module = ModuleType("page")  # one namespace for all blocks of a page, with a file, where help texts are read from
     module.__file__ = str(tmp_path / "page.py")
     monkeypatch.setitem(sys.modules, "page", module)
