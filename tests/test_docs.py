@@ -158,6 +158,8 @@ def test_make_knows_a_target_that_a_page_names_and_would_run_commands_that_exist
         ["make", "--dry-run", target], cwd=ROOT, env=outside, capture_output=True, text=True, check=False
     )
     assert dry.returncode == 0, dry.stderr
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{target} is a file or a folder, not a target"
     for command in re.findall(r"\.venv/bin/(holdfast .*)", dry.stdout):
         check_flags(shlex.split(command)[1:], capsys, monkeypatch)
 
