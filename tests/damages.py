@@ -239,7 +239,7 @@ def replaced(make: Callable[[Path, Target], None]) -> Damage:
     """A damage that puts something else where a file or a folder was."""
 
     def damage(target: Target) -> str:
-        names = [*target.files(), "weights", "state", "tensorboard"]
+        names = [*target.files(), "weights", "memory", "state", "tensorboard"]
         path = target.folder / target.rng.choice(names)
         if path.is_dir():
             shutil.rmtree(path)

@@ -187,7 +187,7 @@ def fingerprints(path: Path) -> dict[str, str]:
     folder = RunFolder(path)
     plan = read_plan(folder.record["config"])
     learner = learner_for(plan, suite_for(plan), "cpu")
-    learner.restore(folder.snapshot(folder.learned - 1))
+    learner.restore(folder.store.snapshot(folder.learned - 1))
     return {name: fingerprint(learner.policy(name)) for name in learner.learned}
 
 

@@ -307,7 +307,7 @@ def test_a_run_that_is_under_way_is_shown(capsys, tmp_path, monkeypatch):
     path = tmp_path / "under way"
 
     def interrupt(self: Any, done: int, total: int, loss: float) -> None:
-        if (self.stage, done) == (1, 8):
+        if (self.current.stage, done) == (1, 8):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(recorder.FolderRecorder, "progress", interrupt)

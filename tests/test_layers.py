@@ -20,6 +20,7 @@ ORDER = [
     "training",
     "learners",
     "evaluation",
+    "agent",
     "runs",
     "benchmarks",
     "study",

@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import nn
 
+from holdfast.agent.index import Index, fit_state
 from holdfast.data.normaliser import Normaliser
 from holdfast.learners.dense import Lesson
 from holdfast.learners.learner import windows_of
 from holdfast.learners.naive import Naive
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.index import Index, fit_state
 from holdfast.runs.options import Options
 from holdfast.runs.run import run
 from holdfast.study.export import loss_curves
@@ -180,7 +180,7 @@ def test_the_state_of_all_phases_is_removed_with_the_task_and_files_that_no_inde
     own = "fit.0.mine.sealed"
     assert seen == [["fit.0.retrain.sealed", "fit.0.train.sealed"], [own, "fit.1.retrain.sealed", "fit.1.train.sealed"]]
     assert [path.name for path in (tmp_path / "run" / "state").iterdir()] == [own]
-    assert RunFolder(tmp_path / "run").index.phases == []
+    assert RunFolder(tmp_path / "run").store.index.phases == []
 
 
 def test_a_run_that_fits_once_keeps_the_file_name_of_version_0_1() -> None:
@@ -212,14 +212,14 @@ def test_one_phase_twice_in_a_task_is_refused(tmp_path: Path) -> None:
 
     learner = tiny_learner("naive")
     learner.__class__ = Twice
-    with pytest.raises(ValueError, match="fitted in phase 'train' already"):
+    with pytest.raises(ValueError, match="already fitted in phase 'train'"):
         run(tiny_suite(), learner, tmp_path, QUIET)
 
 
 @pytest.mark.parametrize("phase", ["", "../weights/dense", "a b", "é", "x" * 65])
 def test_a_phase_has_a_name_that_can_be_a_part_of_a_files_name(phase: str) -> None:
     with pytest.raises(Exception, match="must be named with letters"):
-        Index().with_phase(phase)
+        Index().with_phase(phase, "")
 
 
 class Counting(nn.Module):

@@ -84,7 +84,7 @@ def _no_pixels(protocol: Protocol) -> InTurn:
 def contents(folder: Path) -> dict[str, bytes]:
     """Everything in a run folder that must be equal to the bit between two runs of one plan."""
     names = [path for path in folder.rglob("*") if path.is_file()]
-    kept = [path for path in names if path.parent.name == "weights" or path.suffix == ".json"]
+    kept = [path for path in names if path.parent.name in ("weights", "memory") or path.suffix == ".json"]
     return {str(path.relative_to(folder)): path.read_bytes() for path in kept if path.name != "config.json"}
 
 

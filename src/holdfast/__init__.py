@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.nets.policy import Policy
     from holdfast.registry import LEARNERS, NETS, SUITES
     from holdfast.runs.configure import configure, learner
+    from holdfast.runs.more import learn_more
     from holdfast.runs.options import Options
     from holdfast.runs.run import reopen, run
     from holdfast.tasks.environments import InTurn, Protocol
@@ -46,6 +47,7 @@ __all__ = [
     "Task",
     "configure",
     "evaluate",
+    "learn_more",
     "learner",
     "plugin",
     "reopen",
@@ -62,6 +64,7 @@ MODULES = {  # imported when a name is first used, so that `import holdfast` doe
     "holdfast.nets.policy": ("Policy",),
     "holdfast.registry": ("LEARNERS", "NETS", "SUITES"),
     "holdfast.runs.configure": ("configure", "learner"),
+    "holdfast.runs.more": ("learn_more",),
     "holdfast.runs.options": ("Options",),
     "holdfast.runs.run": ("reopen", "run"),
     "holdfast.tasks.environments": ("InTurn", "Protocol"),

@@ -60,6 +60,8 @@ def show_run(path: Path, recomputed: bool) -> None:
     if routes := folder.read_routes():
         output.print(routes_table(routes))
     output.print(certificate_line(folder.read_certificates(), recomputed))
+    if folder.further:
+        _print(output, f"learned after the plan's tasks: {', '.join(folder.further)}")
     if not state.complete:
         _print(output, *state.lines())
     _print(output, f"folder: {folder.path}")
@@ -80,6 +82,7 @@ def run_record(folder: RunFolder, recomputed: bool) -> dict[str, Any]:
         "complete": state.complete,
         "tasks": state.tasks,
         "learned": state.tasks[: state.learned],
+        "further": folder.further,
         "step": state.step,
         "steps": state.steps,
         "next": None if state.complete else state.command,

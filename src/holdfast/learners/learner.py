@@ -164,7 +164,8 @@ class Learner(ABC):
 
     def notes(self) -> dict[str, Any]:
         """What every snapshot says in plain data."""
-        return {"learned": self.learned, "roles": {name: role.record() for name, role in self.roles.items()}}
+        roles = {name: role.record() for name, role in self.roles.items()}
+        return {"learned": self.learned, "roles": roles, "routes": self.routes()}
 
     def read_notes(self, notes: Mapping[str, Any]) -> None:
         """Takes over what a snapshot's notes say of the learned tasks."""

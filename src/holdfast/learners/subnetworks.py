@@ -126,7 +126,7 @@ class SubnetworkLearner(Learner):
                 **under("kept", self.kept[name]),
             }
         places = {name: {"copy": found.copy, "new": found.new} for name, found in self.subnetworks.items()}
-        return Snapshot(weights, {}, {**self.notes(), "places": places, "routes": self.routes()})
+        return Snapshot(weights, {}, {**self.notes(), "places": places})
 
     def restore(self, snapshot: Snapshot) -> None:
         self.read_notes(snapshot.notes)

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from holdfast.agent.index import ONLY_PHASE
 from holdfast.data.conform import conform
 from holdfast.errors import Mistake
-from holdfast.runs.index import ONLY_PHASE
 
 Event = dict[str, Any]
 LATEST = 1e11  # seconds since 1970, some thousand years from now

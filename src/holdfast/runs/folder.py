@@ -4,37 +4,39 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from torch import Tensor
 
+from holdfast.agent.store import INDEX, Store, identity_of
 from holdfast.data.conform import conform
 from holdfast.data.directory import Directory
-from holdfast.data.episodes import Dataset
-from holdfast.data.files import TENSORS, damaged, make_folder, packed, sealed, unpacked, unsealed
+from holdfast.data.files import damaged, make_folder
 from holdfast.errors import Busy, Mistake
-from holdfast.evaluation.certificates import Certificate, checked
+from holdfast.evaluation.certificates import Certificate
 from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
 from holdfast.registry import check_plugins
 from holdfast.runs.config import checked_config
 from holdfast.runs.events import parsed, without_undone
-from holdfast.runs.index import MEMORY, ONLY_PHASE, File, Index, Stage, fit_state
 from holdfast.runs.plan import Plan, completed
 from holdfast.runs.routes import check_routes
 from holdfast.runs.settings import first_difference
 from holdfast.runs.surroundings import surroundings
+from holdfast.tasks.task import Task
 from holdfast.training.ranks import ranks
 
-CONFIG, EVENTS, INDEX = "config.json", "events.jsonl", "weights/index.json"
+CONFIG, EVENTS, MATRIX, ROUTES = "config.json", "events.jsonl", "matrix.json", "routes.json"
 
 
 class RunFolder:
-    """One folder, held by one process at a time; `with RunFolder(path, plan) as folder`."""
+    """What was learned, with the plan, the events and the results beside it.
+
+    One process works in it at a time: `with RunFolder(path, plan) as folder`.
+    """
 
     def __init__(self, path: str | Path, plan: Plan | None = None) -> None:
         self.path = Path(path)
@@ -47,15 +49,14 @@ class RunFolder:
     def _open(self) -> None:
         if not os.path.lexists(self.path / CONFIG):
             raise Mistake(f"{self.path} is not a run folder: it has no config.json")
-        self.directory, self.resumed = Directory(self.path), True
+        self.directory = Directory(self.path)
 
     def _begin(self, plan: Plan) -> None:
         if os.path.isfile(self.path):
             raise Mistake(f"{self.path} is a file: choose another --out")
         make_folder(self.path)
         self.directory = Directory(self.path)
-        self.resumed = self.directory.exists(CONFIG)
-        if not self.resumed:
+        if not self.directory.exists(CONFIG):
             config = json.loads(json.dumps(asdict(plan)))
             self._create(config, plan.threads or torch.get_num_threads())  # a resumed run has as many
         self.check_plan(plan)
@@ -63,21 +64,10 @@ class RunFolder:
     def _load(self) -> None:
         self.record = self._config()
         self.order: list[str] = list(self.record["config"]["order"])
-        self.index = self._index()
+        self.store = Store(self.directory, self.order)
 
     def _config(self) -> dict[str, Any]:
         return checked_config(self.directory.read_json(CONFIG), self.path / CONFIG)
-
-    def _index(self) -> Index:
-        if not self.directory.exists(INDEX):
-            return Index()
-        try:
-            found = Index.from_json(self.directory.read_json(INDEX))
-        except Mistake as problem:
-            raise damaged(self.path / INDEX, problem) from problem
-        if len(found.stages) > len(self.order):
-            raise damaged(self.path / INDEX, f"{len(found.stages)} stages of {len(self.order)} tasks")
-        return found
 
     def check_plan(self, plan: Plan) -> None:
         """Raises unless this is a run of this plan, made with the plugins that are loaded."""
@@ -88,10 +78,10 @@ class RunFolder:
             raise Mistake(f"{self.path} is a run with {name} = {old}, not {new}: choose another --out or delete it")
 
     def _create(self, config: dict[str, Any], threads: int) -> None:
-        self._lock()  # of two that begin at once, one does
+        self._lock()  # if two processes begin at once, one of them creates the run
         try:
             if not self.directory.exists(CONFIG):
-                if {*self.directory.names()} - {f"{CONFIG}.part"}:  # which a kill may leave
+                if {*self.directory.names()} - {f"{CONFIG}.part"}:  # which a killed process may leave
                     raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
                 made_with = surroundings(config["suite"], config["learner"], config["backbone"])
                 kept = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads}
@@ -107,11 +97,12 @@ class RunFolder:
     def __enter__(self) -> Self:
         self._lock()
         try:
-            self._load()  # until now another process may have gone on with it
+            self._load()  # another process may have worked in it until now
             self.check_weights()
-            self._remove_unused()
+            self.store.remove_unused()
+            self._mend_routes()
             self._mend_events()
-            self.events()  # a log that cannot be read is better known before anything is learned
+            self.events()  # raises if the log is damaged, before anything is learned
         except BaseException:
             self.directory.unlock()
             raise
@@ -121,18 +112,18 @@ class RunFolder:
         self.directory.unlock()  # as it is when the process dies
 
     def check_weights(self) -> None:
-        """Raises if what was learned is known to be, but not where: it must not be learned again beside old results."""
-        matrix = self.read_matrix()
+        """Raises if there are results of tasks whose weights are lost: these tasks must not be learned again."""
+        matrix, learned = self.read_matrix(), len(self.store.learned)
         known = max(
             max((found.stage + 1 for found in self.read_certificates()), default=0),
             matrix.stages if matrix else 0,
-            len(self.read_routes()) - 1,  # the last may have been written when its stage was not yet
+            len(self._routes()) - 1,  # version 0.1 wrote a route before its stage
         )
-        if known > self.learned:
-            lost = "is missing" if self.learned == 0 else f"has {self.learned} of {known} tasks"
+        if known > learned:
+            lost = "is missing" if learned == 0 else f"has {learned} of {known} tasks"
             raise Mistake(f"{self.path} has results but no weights ({INDEX} {lost}): bring them back")
 
-    # What happened
+    # Events
 
     def event(self, kind: str, **data: Any) -> None:
         """Appends to events.jsonl."""
@@ -154,131 +145,73 @@ class RunFolder:
         except Mistake as problem:
             raise damaged(self.path / EVENTS, problem) from problem
 
-    def begin_task(self, task: str) -> None:
-        """Notes that the next task is learned from here on, or again from where it was last saved."""
+    # Learning
+
+    def begin_learning(self, tasks: Sequence[Task], name: str) -> str:
+        """Records that these tasks are learned now, under this name; returns what identifies them.
+
+        Those of the plan must have the data that the run was begun with.
+        """
         processes = self.record.get("processes", 1)
         if processes != ranks().size:  # sums, and so bits, would depend on when it was interrupted
             raise Mistake(f"{self.path} is a run of {processes} processes, not {ranks().size}: choose another --out")
-        stage = self.learned
-        steps = {}  # that were saved of each phase
-        for phase in self.index.phases or [ONLY_PHASE]:
-            saved = self.read_fit(stage, phase)
-            steps[phase] = int(saved["done"]) if saved else 0
-        kind, step = "resume" if self.resumed else "learn", list(steps.values())[-1]
-        self.event(kind, stage=stage, task=task, step=step, phases=steps)
-        self.resumed = False
+        identity, stage = identity_of(tasks), len(self.store.learned)
+        steps = self.store.begin_task(identity)
+        begun = any(event.get("stage") == stage for event in self.events())
+        kind = "resume" if begun else "learn"
+        self.event(kind, stage=stage, task=name, step=list(steps.values())[-1], phases=steps)
+        return identity
 
-    def begin_phase(self, phase: str) -> None:
-        """Notes that the task that is being learned has this phase, so that its state is removed when it is learned."""
-        self._write_index(self.index.with_phase(phase))
-
-    def read_fit(self, stage: int, phase: str) -> dict[str, Tensor] | None:
-        """The saved state of a phase of an unfinished task, if there is one."""
-        name = fit_state(stage, phase)
-        if not self.directory.exists(name):
-            return None
-        tensors = unsealed(self.directory.read_bytes(name, TENSORS))
-        if tensors is None or not {"done", "losses"} <= tensors.keys() or tensors["done"].numel() != 1:
-            raise Mistake(
-                f"{self.path / name} was changed or cut off: delete it, and its task is learned from the first step"
-            )
-        return tensors
-
-    def write_fit(self, stage: int, phase: str, tensors: Mapping[str, Tensor]) -> None:
-        """Saves the state of a phase of an unfinished task."""
-        self.directory.write_bytes(fit_state(stage, phase), sealed(tensors))
-
-    def check_data(self, task: str, dataset: Dataset) -> None:
-        """Keeps what identifies a task's data, and its mean return; raises if the run began with other data."""
-        known = self.record["datasets"].setdefault(task, dataset.fingerprint)
-        if known != dataset.fingerprint:
-            raise Mistake(f"the data of {task} changed since {self.path} was begun: choose another --out")
-        self.record["data_returns"][task] = float(dataset.totals.mean())
+    def check_data(self, task: Task) -> None:
+        """Records the fingerprint and the mean return of a planned task's data; raises if the run has other data."""
+        known = self.record["datasets"].setdefault(task.name, task.dataset.fingerprint)
+        if known != task.dataset.fingerprint:
+            raise Mistake(f"the data of {task.name} changed since {self.path} was begun: choose another --out")
+        self.record["data_returns"][task.name] = float(task.dataset.totals.mean())
         self.directory.write_json(CONFIG, self.record)
-
-    # What was learned
 
     @property
     def learned(self) -> int:
-        """How many tasks are learned and kept."""
-        return len(self.index.stages)
+        """The number of planned tasks that are learned."""
+        return min(len(self.store.learned), len(self.order))
+
+    @property
+    def further(self) -> list[str]:
+        """The tasks that were learned into the finished run, after those of the plan."""
+        return self.store.learned[len(self.order) :]
 
     @property
     def is_complete(self) -> bool:
-        """Whether all is learned, and nothing is kept that only learning on needs."""
-        left = any(self.directory.exists(path) for path in self.index.unused)
-        return self.learned == len(self.order) and self.index.without_memory() == self.index and not left
+        """Whether all planned tasks are learned and certified, and no file is left to remove."""
+        return self.learned == len(self.order) and self._is_certified() and not self.store.has_unused
+
+    def _is_certified(self) -> bool:
+        certified = [(found.stage, found.task) for found in self.read_certificates()]
+        stages = [stage for stage, found in enumerate(self.store.index.stages[: len(self.order)]) if not found.joint]
+        return all((stage, task) in certified for stage in stages for task in self.order[: stage + 1])
 
     def how_to_go_on(self) -> str:
-        """The command that goes on with a run that has no results to its end."""
+        """The command that continues a run whose results are not complete."""
         trained = self.learned == len(self.order)
         return f"holdfast {'evaluate' if trained else 'run --config'} {shlex.quote(str(self.path))}"
 
-    def commit(self, snapshot: Snapshot, newest_only: bool) -> None:
-        """Keeps what was learned by a stage; the new index makes it valid, all of it at once."""
-        stage, before = self.learned, self.index.stages[-1].files if self.index.stages else {}
-        tensors = {f"weights/{name}": found for name, found in snapshot.weights.items()}
-        if snapshot.memory:
-            tensors[MEMORY] = snapshot.memory
-        files = {name: File(f"{name}.{stage}.safetensors", packed(found)[1]) for name, found in tensors.items()}
-        same = {name for name, file in files.items() if name in before and before[name].sha256 == file.sha256}
-        new = {name: file.path for name, file in files.items() if name not in same}
-        self._write_index(self.index.announcing(list(new.values())))
-        for name, path in new.items():
-            self.directory.write_bytes(path, packed(tensors[name])[0])
-        files |= {name: before[name] for name in same}  # one file serves both stages
-        self.directory.write_json("routes.json", snapshot.notes.get("routes", []))
-        notes = {name: note for name, note in snapshot.notes.items() if name != "routes"}  # written once
-        learned = Stage(files, notes, snapshot.bytes())
-        self._write_index(self.index.with_stage(learned, newest_only))
-        self._remove_unused()
+    def commit(self, snapshot: Snapshot, tasks: Sequence[Task], newest_only: bool) -> None:
+        """Keeps a snapshot after these tasks were learned."""
+        self.store.commit(snapshot, {task.name: task.dataset.fingerprint for task in tasks}, newest_only)
+        self._mend_routes()
 
-    def complete(self) -> None:
-        """Gives up what only learning on needs."""
-        if not self.is_complete:
-            self._write_index(self.index.without_memory())
-            self._remove_unused()
-        self.directory.remove_empty("state")
-
-    def _write_index(self, index: Index) -> None:
-        self.directory.write_json(INDEX, index.to_json())
-        self.index = index
-
-    def _remove_unused(self) -> None:
-        for path in self.index.unused:
-            self.directory.remove(path)
-
-    def snapshot(self, stage: int) -> Snapshot:
-        """What was learned by a stage; where only the newest is kept, that serves every stage."""
-        if not self.index.stages[stage].files:
-            stage = self.learned - 1
-        entry = self.index.stages[stage]
-        tensors = {name: self.tensors(file) for name, file in entry.files.items()}
-        memory = tensors.pop(MEMORY, {})
-        weights = {name.removeprefix("weights/"): found for name, found in tensors.items()}
-        notes = {"routes": self.read_routes()[: stage + 1], **entry.notes}
-        return Snapshot(weights, memory, notes)
-
-    def tensors(self, file: File) -> dict[str, Tensor]:
-        """The tensors in a file that the index names."""
-        return unpacked(self.directory.read_bytes(file.path, TENSORS), self.path / file.path, file.sha256)
-
-    def bytes(self, stage: int) -> dict[str, int]:
-        """What keeping the learner cost after a stage."""
-        return self.index.stages[stage].bytes
-
-    # What it is worth
+    # Results
 
     def read_matrix(self) -> Matrix | None:
         """The results so far; raises if they are those of another run."""
-        if not self.directory.exists("matrix.json"):
+        if not self.directory.exists(MATRIX):
             return None
-        record, path = self.directory.read_json("matrix.json"), self.path / "matrix.json"
+        record, path = self.directory.read_json(MATRIX), self.path / MATRIX
         try:
             matrix = Matrix.from_json(record)
         except Mistake as problem:
             raise damaged(path, problem) from problem
-        if difference := first_difference(*self._told_twice(matrix)):
+        if difference := first_difference(*self._in_both(matrix)):
             name, own, other = difference
             raise Mistake(
                 f"{path} is of another run than the config.json beside it, with {name} = {other}, not {own}: "
@@ -286,8 +219,8 @@ class RunFolder:
             )
         return matrix
 
-    def _told_twice(self, matrix: Matrix) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What both config.json and a matrix say, as far as the older of them said it."""
+    def _in_both(self, matrix: Matrix) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What both config.json and a matrix say, as far as the older of them says it."""
         plan = completed(self.record["config"])
         names = [name for name in ("suite", "learner", "seed", "preset", "budget") if name in plan]
         protocol = plan.get("protocol", {})
@@ -298,28 +231,33 @@ class RunFolder:
 
     def write_matrix(self, matrix: Matrix) -> None:
         """Keeps the results so far."""
-        self.directory.write_json("matrix.json", matrix.to_json())
+        self.directory.write_json(MATRIX, matrix.to_json())
 
     def read_routes(self) -> list[dict[str, Any]]:
-        """Why each task is in its copy."""
-        record = self._read_list("routes.json")
+        """Why each planned task is in its copy."""
+        return self._routes()[: len(self.order)]
+
+    def routes_by(self, stage: int) -> list[dict[str, Any]]:
+        """The routes of all tasks learned by a stage."""
+        return self._routes()[: stage + 1]
+
+    def _routes(self) -> list[dict[str, Any]]:
+        record = self.directory.read_json(ROUTES) if self.directory.exists(ROUTES) else []
         try:
-            check_routes(record, self.order)
+            check_routes(record, self.store.tasks)
         except Mistake as problem:
-            raise damaged(self.path / "routes.json", problem) from problem
+            raise damaged(self.path / ROUTES, problem) from problem
         return record
 
-    def read_certificates(self) -> list[Certificate]:
-        """The certificates so far."""
-        record = self._read_list("certificates.json")
-        try:
-            return checked(conform(record, list[Certificate], "certificates"), self.order)
-        except Mistake as problem:
-            raise damaged(self.path / "certificates.json", problem) from problem
+    def _mend_routes(self) -> None:
+        """Writes the routes that the newest snapshot notes, which an interrupted process may not have written."""
+        stages = self.store.index.stages
+        if stages and "routes" in stages[-1].notes:  # version 0.1 only has routes.json
+            self.directory.write_json(ROUTES, stages[-1].notes["routes"])
 
-    def write_certificates(self, certificates: list[Certificate]) -> None:
-        """Keeps the certificates so far."""
-        self.directory.write_json("certificates.json", [asdict(certificate) for certificate in certificates])
+    def read_certificates(self) -> list[Certificate]:
+        """The certificates so far, also those of tasks that were learned after the plan's."""
+        return self.store.read_certificates()
 
     def read_losses(self) -> dict[str, list[list[Any]]]:
         """Of an export, which has no events: for each task, some steps and the loss there."""
@@ -329,6 +267,3 @@ class RunFolder:
             return conform(self.directory.read_json("losses.json"), dict[str, list[list[Any]]], "losses")
         except Mistake as problem:
             raise damaged(self.path / "losses.json", problem) from problem
-
-    def _read_list(self, name: str) -> Any:
-        return self.directory.read_json(name) if self.directory.exists(name) else []

@@ -15,7 +15,7 @@ from holdfast.runs.configure import learner_for, suite_for
 from holdfast.runs.devices import check_device
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.plan import Plan
-from holdfast.runs.run import threads
+from holdfast.runs.session import threads
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.state import State, state_of
 from holdfast.tasks.interface import Discrete, Interface

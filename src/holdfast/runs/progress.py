@@ -1,6 +1,7 @@
 """What a learner tells while it learns, kept in the run folder and shown on the screen."""
 
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NoReturn, Self
 
@@ -10,9 +11,9 @@ from rich.table import Column
 from rich.text import Text
 from torch import Tensor
 
+from holdfast.agent.index import ONLY_PHASE
 from holdfast.data.printable import printable
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.index import ONLY_PHASE
 from holdfast.runs.signals import Interruption
 from holdfast.training.cache import Cache
 
@@ -104,27 +105,47 @@ class Screen:
             self.bars.remove_task(task.id)
 
 
+@dataclass(frozen=True)
+class CurrentTask:
+    """What is being learned: one task, or all tasks of a joint learner."""
+
+    name: str
+    stage: int
+    identity: str  # a hash of its interface and data
+    planned: int  # the number of tasks that the plan learns one after another; 0 if this is not one of them
+
+    @property
+    def place(self) -> str:
+        """Which of the planned tasks it is, in words."""
+        return f"task {self.stage + 1} of {self.planned}: " if self.planned else ""
+
+    def share(self, done: float) -> float:
+        """The share of all training that is done, from the share of this task that is done."""
+        return (self.stage + done) / self.planned if self.planned else done
+
+
 class FolderRecorder:
-    """Records one task's learning; the state of the fit is saved every so many seconds."""
+    """Records the learning of a task in a run folder and on the screen; saves the fit every so many seconds."""
 
     def __init__(
         self,
         folder: RunFolder,
         screen: Screen,
-        stage: int,
-        task: str,
-        every: float,
+        current: CurrentTask,
+        *,
+        save_every: float,
         board: "Board | None",
         cache: Cache,
         interruption: Interruption,
     ) -> None:
-        self.folder, self.screen, self.stage, self.task = folder, screen, stage, task
-        self.every, self.board, self.cache, self.saved = every, board, cache, time.monotonic()
+        self.folder, self.screen, self.current = folder, screen, current
+        self.save_every, self.board, self.cache = save_every, board, cache
         self.interruption = interruption
-        self.phases: list[str] = []  # those that were begun, the last one is going on
+        self.saved = time.monotonic()
+        self.phases: list[str] = []  # those that were begun; the last one is going on
 
     def event(self, kind: str, **data: Any) -> None:
-        self.folder.event(kind, **{"stage": self.stage, "task": self.task, **data})
+        self.folder.event(kind, **{"stage": self.current.stage, "task": self.current.name, **data})
         if self.board and kind == "train":
             self.board.scalar(f"loss/{self._title()}", data["loss"], data["step"])
 
@@ -132,38 +153,38 @@ class FolderRecorder:
         self._show(done, total, f"loss {loss:.4g}")
 
     def _show(self, done: int, total: int, note: str = "") -> None:
-        tasks = len(self.folder.record["config"]["order"])
-        name, whole = f"task {self.stage + 1} of {tasks}: learn {self._title()}", (self.stage + done / total) / tasks
-        self.screen.show(name, done, total, note, whole)
+        self.screen.show(
+            f"{self.current.place}learn {self._title()}", done, total, note, self.current.share(done / total)
+        )
 
     def _title(self) -> str:
         """The task, and its phase if it has several."""
         phase = self.phases[-1]
-        return self.task if phase == ONLY_PHASE else f"{self.task} ({phase})"
+        return self.current.name if phase == ONLY_PHASE else f"{self.current.name} ({phase})"
 
     def resume(self, phase: str) -> dict[str, Tensor] | None:
-        if phase in self.phases:  # its state would be taken for that of the first fit
+        if phase in self.phases:  # the saved state of the first fit would be used for the second
             raise ValueError(
-                f"{self.task} was fitted in phase {phase!r} already: give every fit of a task its own phase"
+                f"{self.current.name} was already fitted in phase {phase!r}: give every fit of a task its own phase"
             )
-        self.folder.begin_phase(phase)
+        self.folder.store.begin_phase(phase, self.current.identity)
         self.phases.append(phase)
-        saved = self.folder.read_fit(self.stage, phase)
+        saved = self.folder.store.read_fit(phase)
         self._show(int(saved["done"]) if saved else 0, self.folder.record["config"]["config"]["fit"]["steps"])
         return saved
 
     def due(self) -> bool:
-        return time.monotonic() - self.saved >= self.every
+        return time.monotonic() - self.saved >= self.save_every
 
     def save(self, phase: str, tensors: dict[str, Tensor]) -> None:
-        self.folder.write_fit(self.stage, phase, tensors)
+        self.folder.store.write_fit(phase, tensors)
         self.saved = time.monotonic()
 
     def interrupted(self) -> bool:
         return self.interruption.asked
 
     def stop(self, done: int, total: int) -> NoReturn:
-        self.interruption.stop(f"at step {done} of {total} of task {self.task}")
+        self.interruption.stop(f"at step {done} of {total} of task {self.current.name}")
 
 
 class Board:

@@ -1,4 +1,4 @@
-"""Certificates and results of a run, stage by stage, as they are on disk."""
+"""The results of a run, evaluated stage by stage."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -7,73 +7,33 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import BrokenRetention, Mistake
+from holdfast.errors import Mistake
 from holdfast.evaluation.cached import evaluate_once
-from holdfast.evaluation.certificates import Certificate, changed, format_of
 from holdfast.evaluation.matrix import Matrix, reference
 from holdfast.evaluation.offline import offline_score
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.learners.learner import Learner
 from holdfast.nets.policy import Policy
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.options import Options
-from holdfast.runs.progress import Screen
-from holdfast.runs.restore import fingerprints, restore
+from holdfast.runs.session import Session
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import Suite
 from holdfast.tasks.task import Task
-from holdfast.training.cache import Cache, NoCache
+from holdfast.training.cache import NoCache
 
 TOGETHER = 5  # tasks that are played at once, each in simulators of its own
 
 
-class Record:
-    """What is known of a run, and made known."""
+class Results:
+    """The results of a run: what is known of them, and what is still to be evaluated."""
 
-    def __init__(
-        self, folder: RunFolder, suite: Suite, learner: Learner, screen: Screen, options: Options, cache: Cache
-    ) -> None:
-        self.folder, self.suite, self.learner, self.screen = folder, suite, learner, screen
-        self.options, self.cache = options, cache
-        self.certificates = folder.read_certificates()
-        self.matrix = folder.read_matrix() or empty_matrix(suite, learner)
-        self.protocol = learner.plan.protocol
-        if options.reference:
-            self.matrix.single = single_results(options.reference, suite, learner.plan.protocol)
-
-    def bring_learner_to(self, stage: int) -> None:
-        """The learner as it was after a stage; one that retains may know later tasks as well."""
-        known = len(self.learner.learned) - 1
-        if stage >= 0 and known != stage and not (self.learner.retains and known > stage):
-            restore(self.learner, self.folder, self.suite.tasks, stage)
-
-    def commit(self, stage: int) -> None:
-        """Keeps what was just learned, with certificates, unless it changed a task that must stay as it was."""
-        found = self._fingerprinted(stage)
-        earlier = [known for known in self.certificates if known.stage < stage]
-        if self.learner.retains and (moved := changed([*earlier, *found])):
-            raise BrokenRetention(
-                f"learning {self.suite.names[stage]} changed {moved[0].task}, which must stay equal to the bit (a "
-                "fault in the learner or in this machine): it is not kept, and the run is as it was before"
-            )
-        self.folder.commit(self.learner.snapshot(), newest_only=self.learner.retains)
-        self._certify(stage, found)
-
-    def certify(self, stage: int) -> None:
-        """Fingerprints every task learned by a stage, unless that is done; policies of a later one prove nothing."""
-        if len(self._fingerprints(stage)) <= stage:
-            self.bring_learner_to(stage)
-            if len(self.learner.learned) == stage + 1:
-                self._certify(stage, self._fingerprinted(stage))
-
-    def _fingerprinted(self, stage: int) -> list[Certificate]:
-        format = format_of(self.certificates)
-        return [Certificate(stage, name, found, format) for name, found in fingerprints(self.learner, format).items()]
-
-    def _certify(self, stage: int, found: Sequence[Certificate]) -> None:
-        self.certificates = [known for known in self.certificates if known.stage != stage] + [*found]
-        self.folder.write_certificates(self.certificates)
-        self.folder.event("certify", stage=stage, tasks=self._fingerprints(stage))
+    def __init__(self, session: Session, suite: Suite) -> None:
+        self.session, self.suite = session, suite
+        self.folder, self.learner, self.options = session.folder, session.learner, session.options
+        self.protocol = self.learner.plan.protocol
+        self.matrix = self.folder.read_matrix() or empty_matrix(suite, self.learner)
+        if self.options.reference:
+            self.matrix.single = single_results(self.options.reference, suite, self.protocol)
 
     def evaluate(self, stage: int) -> None:
         """Evaluates every task learned so far, or carries a result over where nothing changed since."""
@@ -81,11 +41,11 @@ class Record:
         missing = [task for task in wanted if self.options.re_evaluate or not self._has_result(stage, task)]
         name, done = f"task {stage + 1} of {len(self.suite.tasks)}: evaluate", len(wanted) - len(missing)
         if missing:
-            self.screen.show(name, done, len(wanted))
+            self.session.screen.show(name, done, len(wanted))
         for task, value in self._results(stage, missing):
             done += 1
             self._keep()
-            self.screen.show(name, done, len(wanted), f"{task} {value:.4g}")
+            self.session.screen.show(name, done, len(wanted), f"{task} {value:.4g}")
 
     def _has_result(self, stage: int, task: Task) -> bool:
         """Whether a task has its result after a stage; there is none of a task that cannot be evaluated at all."""
@@ -126,13 +86,13 @@ class Record:
 
     def _played(self, stage: int, tasks: Sequence[Task]) -> Iterator[tuple[str, Evaluation]]:
         """These tasks at once."""
-        self.bring_learner_to(stage)
+        self.session.bring_learner_to(stage)
         players = [(self._policy(task, stage), task) for task in tasks]
-        return evaluate_once(players, self.protocol, NoCache() if self.options.re_evaluate else self.cache)
+        return evaluate_once(players, self.protocol, NoCache() if self.options.re_evaluate else self.session.cache)
 
     def _score(self, stage: int, task: Task) -> dict[str, float]:
         """The offline score of a task without an environment."""
-        self.bring_learner_to(stage)
+        self.session.bring_learner_to(stage)
         dataset = task.held_out_dataset
         assert dataset is not None
         return offline_score(self._policy(task, stage), dataset)
@@ -144,16 +104,16 @@ class Record:
 
     def close(self) -> None:
         """Leaves learner and results as the last task left them."""
-        self.bring_learner_to(len(self.suite.tasks) - 1)
+        self.session.bring_learner_to(len(self.folder.store.learned) - 1)
         if self.matrix.stages:
             self._keep()
 
     def _keep(self) -> None:
         matrix, learner = self.matrix, self.learner
-        if len(learner.learned) == self.folder.learned:  # not while an earlier stage is looked at again
+        if len(learner.learned) == self.folder.learned:  # not at another stage, nor with tasks after the plan's
             matrix.copies, matrix.accounts = learner.copies, learner.accounts()
             matrix.task_copy = {name: learner.task_copy(name) for name in learner.learned}
-        matrix.bytes = self.folder.bytes(self.folder.learned - 1)
+        matrix.bytes = self.folder.store.bytes(self.folder.learned - 1)
         self.folder.write_matrix(matrix)
 
     def _unchanged_since(self, stage: int, task: Task) -> int | None:
@@ -161,12 +121,9 @@ class Record:
         index = self._index(task.name)
         if self.options.re_evaluate or index > stage:
             return None
-        now = self._fingerprints(stage).get(task.name)
-        same = [old for old in range(index, stage) if now and self._fingerprints(old).get(task.name) == now]
+        now = self.session.fingerprints(stage).get(task.name)
+        same = [old for old in range(index, stage) if now and self.session.fingerprints(old).get(task.name) == now]
         return next((old for old in same if self._has_result(old, task)), None)
-
-    def _fingerprints(self, stage: int) -> dict[str, str]:
-        return {found.task: found.fingerprint for found in self.certificates if found.stage == stage}
 
 
 def empty_matrix(suite: Suite, learner: Learner) -> Matrix:

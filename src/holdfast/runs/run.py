@@ -1,10 +1,7 @@
-"""A run: learn each task, certify and evaluate all so far, keep."""
+"""A run: learn each task, certify it, evaluate all tasks so far, save."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-
-import torch
 
 from holdfast.data.validation import shown
 from holdfast.errors import Mistake
@@ -14,74 +11,69 @@ from holdfast.registry import check_plugins
 from holdfast.runs.configure import learner_for, read_plan, suite_for
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
-from holdfast.runs.progress import Board, FolderRecorder, Screen
 from holdfast.runs.restore import restore
-from holdfast.runs.results import Record, empty_matrix
-from holdfast.runs.signals import Interruption
+from holdfast.runs.results import Results, empty_matrix
+from holdfast.runs.session import cache_of, open_session, threads
 from holdfast.tasks.suite import Suite, check_suite
 from holdfast.tasks.task import Task
-from holdfast.training.cache import DiskCache, NoCache
 from holdfast.training.ranks import ranks
 
 DEFAULT = Options()
 
 
 def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEFAULT) -> Matrix:
-    """Learns the suite's tasks in order and returns the results; interrupted, the same call goes on."""
+    """Learns the suite's tasks in order and returns the results; if interrupted, the same call continues the run."""
     suite = agreed(suite, learner)
     if not learner.learned:
         learner.check_capacity(suite.interface)  # before there is a folder
-    return (lead if ranks().is_first else follow)(suite, learner, Path(path), options)
+    if ranks().is_first:
+        return lead(suite, learner, Path(path), options)
+    return follow(suite, learner, Path(path))
 
 
 def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix:
-    """The run, and its record."""
-    cache = DiskCache(options.cache) if options.cache else NoCache()
-    with ExitStack() as stack:
-        folder = stack.enter_context(RunFolder(path, learner.plan))
-        ranks().wait()  # the others read it from here on
-        check_fresh(learner, suite.names[: folder.learned])
-        stack.enter_context(threads(folder.record["threads"]))
-        if folder.learned < len(suite.tasks):
-            suite.load()
-        screen = stack.enter_context(Screen(options.quiet))
-        board = stack.enter_context(Board(folder)) if options.tensorboard else None
-        record = Record(folder, suite, learner, screen, options, cache)
-        for stage, task in enumerate(suite.tasks):
-            if stage == folder.learned:
-                record.bring_learner_to(stage - 1)
-                for known in suite.tasks[: stage + 1]:
-                    folder.check_data(known.name, known.dataset)
-                folder.begin_task(task.name)
-                with Interruption() as interruption:
-                    recorder = FolderRecorder(
-                        folder, screen, stage, task.name, options.save_every, board, cache, interruption
-                    )
-                    learner.learn(task, datasets_of(suite.tasks), recorder)
-                    record.commit(stage)
-                interruption.stop_if_asked(f"after task {task.name} was learned")
-            record.certify(stage)
-            if options.evaluate:
-                record.evaluate(stage)
-        folder.complete()
-        record.close()
-        ranks().wait()
-        return record.matrix
+    """Carries out the run and keeps its record."""
+    cache = cache_of(options)  # before there is a folder
+    with RunFolder(path, learner.plan) as folder:
+        ranks().wait()  # the other ranks read the folder from here on
+        check_fresh(learner, folder)
+        with open_session(folder, learner, suite.tasks, options, cache) as session:
+            if folder.learned < len(suite.tasks):
+                suite.load()
+            results = Results(session, suite)
+            for tasks in taught_together(suite, learner):
+                stage = suite.names.index(tasks[-1].name)
+                if folder.learned <= stage:
+                    for known in suite.tasks[: stage + 1]:
+                        folder.check_data(known)
+                    session.learn(tasks, datasets_of(suite.tasks))
+                session.certify(stage)
+                if options.evaluate:
+                    results.evaluate(stage)
+            folder.store.remove_state()
+            results.close()
+            ranks().wait()
+            return results.matrix
 
 
-def follow(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix:
-    """Trains along with the process that leads, which alone writes and evaluates."""
+def follow(suite: Suite, learner: Learner, path: Path) -> Matrix:
+    """Trains along with the first rank, which alone writes and evaluates."""
     ranks().wait()
     folder = RunFolder(path)
-    check_fresh(learner, suite.names[: folder.learned])
-    tasks = suite.tasks
+    check_fresh(learner, folder)
     with threads(folder.record["threads"]):
-        if 0 < folder.learned < len(tasks) and not learner.learned:
-            restore(learner, folder, tasks, folder.learned - 1)
-        for task in tasks[folder.learned :]:
-            learner.learn(task, datasets_of(tasks))
+        if 0 < folder.learned < len(suite.tasks) and not learner.learned:
+            restore(learner, folder, suite.tasks, folder.learned - 1)
+        for tasks in taught_together(suite, learner):
+            if tasks[0].name in suite.names[folder.learned :]:
+                learner.learn_all(tasks, datasets_of(suite.tasks))
     ranks().wait()
     return RunFolder(path).read_matrix() or empty_matrix(suite, learner)
+
+
+def taught_together(suite: Suite, learner: Learner) -> list[Sequence[Task]]:
+    """The tasks of each call of the learner: all in one if it is joint, otherwise one after another."""
+    return [suite.tasks] if learner.joint else [[task] for task in suite.tasks]
 
 
 def datasets_of(tasks: Sequence[Task]) -> Datasets:
@@ -105,33 +97,22 @@ def agreed(suite: Suite, learner: Learner) -> Suite:
     return suite.with_data(learner.plan.transitions, learner.plan.data)
 
 
-def check_fresh(learner: Learner, known: Sequence[str]) -> None:
+def check_fresh(learner: Learner, folder: RunFolder) -> None:
     """Raises if the learner has learned something that the run folder does not know of."""
-    if learner.learned and learner.learned != list(known):
+    if learner.learned and learner.learned != folder.store.learned[: max(len(learner.learned), folder.learned)]:
         raise Mistake(
             f"this learner has learned {', '.join(learner.learned)} elsewhere: a run begins with a new learner"
         )
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """The processor's threads, for a while: sums, and so bits, depend on their number."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def reopen(path: str | Path, device: str = "auto", suite: Suite | None = None) -> tuple[Suite, Learner]:
-    """The suite and the learner of a run folder, the learner as its last task left it, its certificates checked."""
+    """The suite and the learner of a run folder, with all that was learned there, its certificates checked."""
     folder = RunFolder(path)
     check_plugins(folder.record["plugins"])
     folder.check_weights()
     plan = read_plan(folder.record["config"])
     suite = suite or suite_for(plan)
     learner = learner_for(plan, suite, device)
-    if folder.learned:
-        restore(learner, folder, suite.tasks, folder.learned - 1)
+    if folder.store.learned:
+        restore(learner, folder, suite.tasks, len(folder.store.learned) - 1)
     return suite, learner

@@ -1,4 +1,4 @@
-"""How far a run is, as its folder tells."""
+"""How far a run is, as its folder records it."""
 
 import time
 from dataclasses import dataclass
@@ -59,10 +59,10 @@ def state_of(folder: RunFolder) -> State:
     matrix = folder.read_matrix()
     events = folder.events()
     return State(
-        tasks=list(config["order"]),
+        tasks=folder.order,
         learned=learned,
         evaluated=matrix.stages if matrix else 0,
-        step=_step(events, learned),
+        step=_step(events, learned) if learned < len(folder.order) else 0,
         steps=config["config"].get("fit", {}).get("steps", 0),
         heard=events[-1]["time"] if events else None,
         command=folder.how_to_go_on(),

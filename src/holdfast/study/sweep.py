@@ -116,13 +116,12 @@ def is_complete(job: Job) -> bool:
     if not (job.path / "config.json").exists():
         return False
     try:
-        folder, tasks = RunFolder(job.path), len(job.spec.plan.order)
-        matrix, certificates = folder.read_matrix(), folder.read_certificates()
+        folder = RunFolder(job.path)
+        matrix, complete = folder.read_matrix(), folder.is_complete
     except Mistake:  # damaged: the run itself reports it
         return False
-    certified = len(certificates) == tasks * (tasks + 1) // 2
     options = job.spec.options
-    return folder.is_complete and certified and (not options.evaluate or fully_evaluated(matrix, options.full_matrix))
+    return complete and (not options.evaluate or fully_evaluated(matrix, options.full_matrix))
 
 
 def fully_evaluated(matrix: Matrix | None, full: bool) -> bool:

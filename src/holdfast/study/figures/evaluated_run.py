@@ -52,7 +52,7 @@ def read_run(result: RunResult, matrix: Matrix) -> EvaluatedRun:
         record=folder.record,
         matrix=matrix,
         routes=_routes(folder, matrix),
-        certificates=folder.read_certificates(),
+        certificates=[found for found in folder.read_certificates() if found.stage < len(matrix.tasks)],
         losses=_losses(folder),
         overlap=_overlap(folder, matrix),
         has_weights=result.has_weights,
@@ -104,10 +104,10 @@ def _overlap(folder: RunFolder, matrix: Matrix) -> dict[tuple[str, str], float]:
 def _mask(folder: RunFolder, matrix: Matrix, task: str) -> np.ndarray | None:
     if not folder.learned or not matrix.accounts:
         return None
-    file = folder.index.stages[-1].files.get(f"weights/task-{task}")
+    file = folder.store.index.stages[-1].files.get(f"weights/task-{task}")
     if file is None or task not in matrix.task_copy:
         return None
-    tensors = folder.tensors(file)
+    tensors = folder.store.tensors(file)
     total = matrix.accounts[matrix.task_copy[task]]["total"]
     if "mask" not in tensors or tensors["mask"].numel() != -(-total // 8):
         raise _damaged(folder, file.path)

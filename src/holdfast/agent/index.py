@@ -1,0 +1,155 @@
+"""The record weights/index.json: which files hold what was learned, stage by stage."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from holdfast.data.conform import conform
+from holdfast.errors import Mistake
+
+WEIGHTS = "weights/"  # what acts
+MEMORY = "memory/memory"  # what only learning another task needs
+OLD_MEMORY = "state/memory"  # the same in folders of version 0.1, which removed it when a run was finished
+OURS = re.compile(
+    r"weights/[A-Za-z0-9._-]+\.safetensors|(memory|state)/memory\.\d+\.safetensors"
+    r"|state/fit\.\d+\.([A-Za-z0-9_-]+\.)?sealed"
+)
+PHASE = re.compile(r"[A-Za-z0-9_-]{1,64}")  # the name of a phase, which is a part of a file's name
+ONLY_PHASE = "task"  # the phase of a learner that fits once; version 0.1 knew no other
+HASH = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of tensors, and what it must hash to."""
+
+    path: str  # in the folder
+    sha256: str
+
+    def __post_init__(self) -> None:
+        check_ours(self.path)
+        if not HASH.fullmatch(self.sha256):
+            raise Mistake(f"{self.sha256!r} is not a hash")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What was learned by a stage; every stage learns one task."""
+
+    files: dict[str, File]  # by what is in them: weights/copy-0, weights/task-Reach, memory/memory
+    notes: dict[str, Any]  # the learner's own plain data
+    bytes: dict[str, int]  # what keeping the learner cost: weights, memory, total
+    joint: bool = False  # whether its task was learned in one call with the next one, so that nothing is known of it
+
+    def __post_init__(self) -> None:
+        if set(self.bytes) != {"weights", "memory", "total"} or min(self.bytes.values()) < 0:
+            raise Mistake(f"bytes must say weights, memory and total, got {self.bytes}")
+
+    @property
+    def memory(self) -> File | None:
+        """The file of what only learning another task needs."""
+        return self.files.get(MEMORY) or self.files.get(OLD_MEMORY)
+
+    @property
+    def weights(self) -> dict[str, File]:
+        """The files of what acts, by name."""
+        return {
+            name.removeprefix(WEIGHTS): file for name, file in self.files.items() if name not in (MEMORY, OLD_MEMORY)
+        }
+
+    def without_memory(self) -> "Stage":
+        """The same stage, to act with."""
+        files = {name: file for name, file in self.files.items() if name not in (MEMORY, OLD_MEMORY)}
+        return replace(self, files=files)
+
+    def emptied(self) -> "Stage":
+        """The same stage, when a later one holds all that it learned."""
+        return replace(self, files={}, notes={})
+
+
+TOGETHER = Stage({}, {}, {"weights": 0, "memory": 0, "total": 0}, joint=True)
+
+
+@dataclass(frozen=True)
+class Index:
+    """Only files that it names are ever removed."""
+
+    stages: list[Stage] = field(default_factory=list)
+    datasets: dict[str, str] = field(default_factory=dict)  # by task: the fingerprint of the data it was learned from
+    unused: list[str] = field(default_factory=list)  # files that the next process to work in the folder may remove
+    unfinished: str = ""  # identifies the task that is being learned
+    phases: list[str] = field(default_factory=list)  # the fits of the task that is being learned, in order
+
+    def __post_init__(self) -> None:
+        for phase in self.phases:
+            check_phase(phase)
+        for path in self.unused:
+            check_ours(path)
+        if self.stages and not self.stages[-1].files:
+            raise Mistake("the last stage has no files")
+        if len(self.learned) != len(self.stages) or len(set(self.learned)) != len(self.stages):
+            raise Mistake(f"{len(self.stages)} stages of the tasks {', '.join(self.learned)}")
+
+    @property
+    def learned(self) -> list[str]:
+        """The learned tasks, in order; the notes of the last stage name them."""
+        if not self.stages:
+            return []
+        return conform(self.stages[-1].notes.get("learned"), list[str], "notes.learned")
+
+    @property
+    def used(self) -> set[str]:
+        """The files that some stage needs."""
+        return {file.path for stage in self.stages for file in stage.files.values()}
+
+    @classmethod
+    def from_json(cls, record: Any) -> "Index":
+        """The index that a record describes; raises if it is none."""
+        found = conform(record, cls)
+        if both := found.used & set(found.unused):
+            raise Mistake(f"{min(both)} is said to be used and not to be used")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The record that weights/index.json is."""
+        return asdict(self)
+
+    def announcing(self, paths: list[str]) -> "Index":
+        """The index while these files are written: if that is interrupted, they are known to be unused."""
+        return replace(self, unused=paths)
+
+    def with_phase(self, phase: str, task: str) -> "Index":
+        """The index with one more phase of the task that is being learned; its state is about to be written."""
+        check_phase(phase)
+        return self if phase in self.phases else replace(self, phases=[*self.phases, phase], unfinished=task)
+
+    def without_unfinished(self) -> "Index":
+        """The index without the task that is being learned."""
+        return replace(self, unused=self._states(), unfinished="", phases=[])
+
+    def with_stages(self, stages: list[Stage], datasets: Mapping[str, str], newest_only: bool) -> "Index":
+        """The next index. Of earlier stages, no memory is kept, and nothing at all if `newest_only`."""
+        earlier = [stage.emptied() if newest_only else stage.without_memory() for stage in self.stages]
+        found = Index([*earlier, *stages], {**self.datasets, **datasets})
+        return replace(found, unused=[*sorted(self.used - found.used), *self._states()])
+
+    def _states(self) -> list[str]:
+        return [fit_state(len(self.stages), phase) for phase in self.phases]
+
+
+def fit_state(stage: int, phase: str) -> str:
+    """The file with the state of a phase of the task that is learned at a stage."""
+    return f"state/fit.{stage}.sealed" if phase == ONLY_PHASE else f"state/fit.{stage}.{phase}.sealed"
+
+
+def check_phase(phase: str) -> None:
+    """Raises unless this is the name of a phase."""
+    if not PHASE.fullmatch(phase):
+        raise Mistake(f"a phase of training must be named with letters, digits, - and _, got {phase!r}")
+
+
+def check_ours(path: str) -> None:
+    """Raises unless a path is one that holdfast writes what was learned to."""
+    if not OURS.fullmatch(path):
+        raise Mistake(f"{path!r} is not the path of a file that holdfast writes")

@@ -1,0 +1,222 @@
+"""What was learned, on disk: weights, memory, certificates, and the saved fits of an unfinished task."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import Any
+
+from torch import Tensor
+
+from holdfast.agent.index import MEMORY, ONLY_PHASE, TOGETHER, WEIGHTS, File, Index, Stage, fit_state
+from holdfast.data.conform import conform
+from holdfast.data.directory import Directory
+from holdfast.data.files import TENSORS, damaged, packed, sealed, unpacked, unsealed
+from holdfast.errors import Mistake
+from holdfast.evaluation.certificates import Certificate, checked, fingerprint, format_of
+from holdfast.learners.learner import Learner, Snapshot
+from holdfast.tasks.task import Task
+
+INDEX, CERTIFICATES = "weights/index.json", "certificates.json"
+NO_NOTES: Mapping[str, Any] = MappingProxyType({})
+UNFIT = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, StopIteration)  # what foreign tensors raise
+
+
+class Store:
+    """What was learned in one folder; tasks that are planned are learned first, in their order."""
+
+    def __init__(self, directory: Directory, planned: Sequence[str] = ()) -> None:
+        self.directory, self.planned = directory, list(planned)
+        self.load()
+
+    def load(self) -> None:
+        """Reads the index again, which another process may have written."""
+        self.index = Index()
+        if self.directory.exists(INDEX):
+            try:
+                self.index = Index.from_json(self.directory.read_json(INDEX))
+                self._check_order()
+            except Mistake as problem:
+                raise damaged(self.directory.path / INDEX, problem) from problem
+
+    def _check_order(self) -> None:
+        both = min(len(self.learned), len(self.planned))
+        if self.learned[:both] != self.planned[:both]:
+            raise Mistake(f"{', '.join(self.learned)} were learned, but the order is {', '.join(self.planned)}")
+
+    @property
+    def learned(self) -> list[str]:
+        """The learned tasks, in order."""
+        return self.index.learned
+
+    @property
+    def tasks(self) -> list[str]:
+        """The learned tasks, then those that are planned."""
+        return [*self.learned, *self.planned[len(self.learned) :]]
+
+    # Learned tasks
+
+    def commit(self, snapshot: Snapshot, datasets: Mapping[str, str], newest_only: bool) -> None:
+        """Keeps a snapshot; the new index makes it valid, all of it at once.
+
+        `datasets` are the fingerprints of the new tasks' data. With `newest_only`, the snapshot serves the earlier
+        stages too, and theirs are removed.
+        """
+        learned = len(snapshot.notes["learned"])
+        tensors = {f"{WEIGHTS}{name}": found for name, found in snapshot.weights.items()}
+        if snapshot.memory:
+            tensors[MEMORY] = snapshot.memory
+        files = {name: File(f"{name}.{learned - 1}.safetensors", packed(found)[1]) for name, found in tensors.items()}
+        before = self.index.stages[-1].files if self.index.stages else {}
+        same = {name for name, file in files.items() if name in before and before[name].sha256 == file.sha256}
+        new = {name: file.path for name, file in files.items() if name not in same}
+        self._write_index(self.index.announcing(list(new.values())))
+        for name, path in new.items():
+            self.directory.write_bytes(path, packed(tensors[name])[0])
+        files |= {name: before[name] for name in same}  # one file serves both stages
+        together = [TOGETHER] * (learned - len(self.index.stages) - 1)
+        stages = [*together, Stage(files, snapshot.notes, snapshot.bytes())]
+        self._write_index(self.index.with_stages(stages, datasets, newest_only))
+        self.remove_unused()
+
+    def snapshot(self, stage: int, older: Mapping[str, Any] = NO_NOTES) -> Snapshot:
+        """What was learned by a stage; if only the newest one is kept, that serves every stage.
+
+        `older` are notes for a folder of version 0.1, which did not keep them.
+        """
+        if not self.index.stages[stage].files:
+            stage = len(self.learned) - 1
+        found = self.index.stages[stage]
+        weights = {name: self.tensors(file) for name, file in found.weights.items()}
+        memory = self.tensors(found.memory) if found.memory else {}
+        return Snapshot(weights, memory, {**older, **found.notes})
+
+    def restore(self, learner: Learner, stage: int, older: Mapping[str, Any] = NO_NOTES) -> None:
+        """Restores the learner as it was after a stage; one that retains may know later tasks as well.
+
+        Raises if a task is not, to the bit, what its certificate says.
+        """
+        snapshot, certificates = self.snapshot(stage, older), self.read_certificates()
+        try:
+            learner.restore(snapshot)
+            found = fingerprints(learner, format_of(certificates))
+        except UNFIT as problem:
+            raise Mistake(
+                f"the weights in {self.directory.path} are not those of a learner with this config.json ({problem!r}): "
+                "bring the folder back from a copy"
+            ) from problem
+        if len(found) not in (stage + 1, len(self.learned)) or list(found) != self.learned[: len(found)]:
+            raise Mistake(
+                f"{self.directory.path / INDEX} says that {', '.join(found)} were learned by stage {stage}, but the "
+                f"order is {', '.join(self.learned)}: bring it back from a copy"
+            )
+        self._check_certificates(found, certificates)
+
+    def tensors(self, file: File) -> dict[str, Tensor]:
+        """The tensors in a file that the index names."""
+        path = self.directory.path / file.path
+        return unpacked(self.directory.read_bytes(file.path, TENSORS), path, file.sha256)
+
+    def bytes(self, stage: int) -> dict[str, int]:
+        """What keeping the learner cost after a stage."""
+        return self.index.stages[stage].bytes
+
+    def check_memory(self) -> None:
+        """Raises if what the learner needs to learn another task was not kept."""
+        if self.index.stages and self.bytes(-1)["memory"] and not self.index.stages[-1].memory:
+            raise Mistake(
+                f"{self.directory.path} was made by version 0.1, which did not keep what this learner needs to learn "
+                "another task: run it again into another folder"
+            )
+
+    # Certificates
+
+    def read_certificates(self) -> list[Certificate]:
+        """The certificates so far."""
+        if not self.directory.exists(CERTIFICATES):
+            return []
+        record = self.directory.read_json(CERTIFICATES)
+        try:
+            return checked(conform(record, list[Certificate], "certificates"), self.tasks)
+        except Mistake as problem:
+            raise damaged(self.directory.path / CERTIFICATES, problem) from problem
+
+    def write_certificates(self, certificates: Sequence[Certificate]) -> None:
+        """Keeps the certificates so far."""
+        self.directory.write_json(CERTIFICATES, [asdict(certificate) for certificate in certificates])
+
+    def _check_certificates(self, found: Mapping[str, str], certificates: Sequence[Certificate]) -> None:
+        """Raises unless these are the fingerprints in the certificates of the stage of the last of these tasks."""
+        recorded = {known.task: known.fingerprint for known in certificates if known.stage == len(found) - 1}
+        changed = [task for task in found if recorded.get(task, found[task]) != found[task]]
+        if changed:
+            raise Mistake(
+                f"the policy of {changed[0]} in {self.directory.path} is not the one that its certificate was given "
+                "for: its weights were changed after they were learned, so bring the folder back from a copy"
+            )
+
+    # The task that is being learned
+
+    def begin_task(self, identity: str) -> dict[str, int]:
+        """The saved steps of each phase of the task that is learned next; drops what was saved of another one."""
+        if self.index.unfinished not in ("", identity):
+            self._write_index(self.index.without_unfinished())
+            self.remove_unused()
+        steps = {}
+        for phase in self.index.phases or [ONLY_PHASE]:
+            saved = self.read_fit(phase)
+            steps[phase] = int(saved["done"]) if saved else 0
+        return steps
+
+    def begin_phase(self, phase: str, identity: str) -> None:
+        """Notes that this task has this phase, so that its state is removed when the task is learned."""
+        self._write_index(self.index.with_phase(phase, identity))
+
+    def read_fit(self, phase: str) -> dict[str, Tensor] | None:
+        """The saved state of a phase of the unfinished task, if there is one."""
+        name = fit_state(len(self.learned), phase)
+        if not self.directory.exists(name):
+            return None
+        tensors = unsealed(self.directory.read_bytes(name, TENSORS))
+        if tensors is None or not {"done", "losses"} <= tensors.keys() or tensors["done"].numel() != 1:
+            raise Mistake(
+                f"{self.directory.path / name} was changed or cut off: delete it, and its task is learned from the "
+                "first step"
+            )
+        return tensors
+
+    def write_fit(self, phase: str, tensors: Mapping[str, Tensor]) -> None:
+        """Saves the state of a phase of the unfinished task."""
+        self.directory.write_bytes(fit_state(len(self.learned), phase), sealed(tensors))
+
+    # Files
+
+    @property
+    def has_unused(self) -> bool:
+        """Whether there are files that are not needed any more."""
+        return any(self.directory.exists(path) for path in self.index.unused)
+
+    def remove_unused(self) -> None:
+        """Removes the files that are not needed any more."""
+        for path in self.index.unused:
+            self.directory.remove(path)
+
+    def remove_state(self) -> None:
+        """Removes the folder of unfinished fits, if nothing is left in it."""
+        self.directory.remove_empty("state")
+
+    def _write_index(self, index: Index) -> None:
+        self.directory.write_json(INDEX, index.to_json())
+        self.index = index
+
+
+def fingerprints(learner: Learner, format: int) -> dict[str, str]:
+    """The fingerprint of every learned task, as it is now."""
+    return {name: fingerprint(learner.policy(name), format) for name in learner.learned}
+
+
+def identity_of(tasks: Sequence[Task]) -> str:
+    """A hash of the names, interfaces and data of these tasks."""
+    plain = [[task.name, task.interface.record(), task.dataset.fingerprint] for task in tasks]
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
