@@ -122,7 +122,7 @@ def test_the_first_task_of_naive_cumulative_and_every_ewc_is_trained_once_and_si
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other"])
 def test_a_damaged_entry_is_found_out_and_trained_again(damage, tmp_path, trained):
     run_tiny("naive", tmp_path / "plain", tmp_path / "cache")
-    for path in (tmp_path / "cache").glob("*.memo"):
+    for path in (tmp_path / "cache").glob("*.sealed"):
         content = path.read_bytes()
         flipped = content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
         path.write_bytes({"cut": content[:-1], "flip": flipped, "empty": b"", "other": b"x" * 200}[damage])
@@ -196,7 +196,7 @@ def go_on(path: Path, code: str, cache: Path | None, stops: bool) -> None:
 def test_a_resumed_fit_is_remembered_only_if_the_same_code_took_all_its_steps(codes, known, tmp_path):
     for count, code in enumerate(codes, start=1):
         go_on(tmp_path / "run", str(code), tmp_path / "cache" if code else None, stops=count < len(codes))
-    fits = [path for path in (tmp_path / "cache").glob("*.memo") if b'"losses"' in path.read_bytes()]
+    fits = [path for path in (tmp_path / "cache").glob("*.sealed") if b'"losses"' in path.read_bytes()]
     assert len(fits) == known
 
 
@@ -508,10 +508,10 @@ def test_a_cache_can_be_deleted_while_a_run_goes_on(tmp_path):
         assert entry.read() is None
 
 
-@pytest.mark.parametrize("barred", [".lock", ".memo", ".memo.part"])
+@pytest.mark.parametrize("barred", [".lock", ".sealed", ".sealed.part"])
 def test_a_cache_that_cannot_be_written_costs_a_run_nothing_but_time(barred, tmp_path, trained):
     run_tiny("naive", tmp_path / "first", tmp_path / "cache")
-    for path in (tmp_path / "cache").glob("*.memo"):
+    for path in (tmp_path / "cache").glob("*.sealed"):
         path.unlink()
         place = path.with_suffix(barred)
         place.unlink(missing_ok=True)

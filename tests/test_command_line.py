@@ -386,7 +386,7 @@ def test_a_reference_has_its_old_name_too(flag, capsys, tmp_path):
 def test_a_cache_has_its_old_name_too(tmp_path):
     for flag in ("--memo", "--cache"):
         main([*SHORT, "--quiet", flag, str(tmp_path / flag), "--out", str(tmp_path / f"run{flag}")])
-        assert list((tmp_path / flag).glob("*.memo"))
+        assert list((tmp_path / flag).glob("*.sealed"))
 
 
 def test_rebuilding_has_its_old_name_too(monkeypatch):

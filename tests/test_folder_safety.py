@@ -29,7 +29,7 @@ from holdfast.runs.options import Options
 from holdfast.runs.plan import MOST_THREADS
 from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import reopen, run
-from holdfast.study.attempt import end
+from holdfast.study.running import end
 from holdfast.training import fit as fitting
 from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
 

@@ -39,7 +39,7 @@ KNOWN = {
     ("registry.py", "learners"): "names the built-in learners, and imports none",
     ("registry.py", "nets"): "names the built-in backbones, and imports none",
     ("training/cache_key.py", PACKAGE): "hashes the source of the folders that decide a fit, and imports nothing",
-    ("study/attempt.py", "cli"): "names the module that a process of its own runs",
+    ("study/running.py", "cli"): "names the module that a process of its own runs",
 }
 
 NAME = re.compile(r"[a-z_]+(\.\w+)*(:\w+)?")  # holdfast.runs.run, or learners.naive:Naive as in a registry

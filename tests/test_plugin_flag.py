@@ -11,9 +11,9 @@ import pytest
 
 from holdfast import registry
 from holdfast.cli.main import COMMANDS, main
-from holdfast.study.attempt import Launch
 from holdfast.study.grid import read_grid
 from holdfast.study.jobs import Job, expand
+from holdfast.study.running import Launch
 
 NET = '''
 class Linear:

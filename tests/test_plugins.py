@@ -16,10 +16,10 @@ import holdfast
 from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.registry import PLUGINS, REGISTRIES, SUITES, Plugin, load_plugin
-from holdfast.study.attempt import End
 from holdfast.study.grid import read_grid
 from holdfast.study.jobs import expand
 from holdfast.study.ray_cluster import RayEngine
+from holdfast.study.running import End
 from holdfast.tasks.processes import processes
 from tests.tiny import QUIET
 

@@ -27,9 +27,9 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.progress import Screen
 from holdfast.runs.run import run
 from holdfast.runs.spec import RunSpec
-from holdfast.study import attempt as attempts
 from holdfast.study import local as locals_
 from holdfast.study import ray_cluster as clusters
+from holdfast.study import running
 from holdfast.study import sweep as sweeps
 from holdfast.study.grid import Grid, read_grid
 from holdfast.study.jobs import Job, address, expand
@@ -58,8 +58,8 @@ def grid(folder: Path, text: str, name: str = "demo") -> Grid:
     return read_grid(path, folder / "runs")
 
 
-def jobs_of(found: Grid, *parts: str, memo: bool = True) -> list[Job]:
-    return expand(found, parts, "cpu", memo)
+def jobs_of(found: Grid, *parts: str, cache: bool = True) -> list[Job]:
+    return expand(found, parts, "cpu", cache)
 
 
 @cache
@@ -237,13 +237,13 @@ def test_dry_prints_the_command_lines_and_runs_nothing(tmp_path, capsys):
 # On this machine
 
 
-def sweep(found: Grid, engine: attempts.Engine, **more: Any) -> list[Outcome]:
+def sweep(found: Grid, engine: running.Engine, **more: Any) -> list[Outcome]:
     with Screen() as screen, engine:
         return Sweep(jobs_of(found, **more), engine, found.out / "logs", screen).carry_out()
 
 
 def alone(job: Job, path: Path) -> Path:
-    """The same run by itself, without a memo."""
+    """The same run by itself, without a cache."""
     words = list(job.words[1:])
     del words[words.index("--cache") : words.index("--cache") + 2]
     words[words.index("--out") + 1] = str(path)
@@ -317,7 +317,7 @@ def test_a_sweep_gives_what_its_commands_give_whatever_is_killed_or_fails_and_ag
     assert logs == {job.name: (job.path / "events.jsonl").read_text() for job in (near, far)}
 
 
-class Scripted(attempts.Engine, attempts.Attempt):
+class Scripted(running.Engine, running.RunningJob):
     """Runs that end as they are told to, in turn; at the last end their folders are complete, if that is wanted."""
 
     places = 1
@@ -325,15 +325,15 @@ class Scripted(attempts.Engine, attempts.Attempt):
     def __init__(self, *hows: str, completes: Job | None = None) -> None:
         self.hows, self.completes, self.started = list(hows), completes, 0
 
-    def start(self, job: Job, log: Path) -> attempts.Attempt:
+    def start(self, job: Job, log: Path) -> running.RunningJob:
         self.started += 1
         return self
 
-    def look(self) -> attempts.End:
+    def poll(self) -> running.End:
         how = self.hows.pop(0)
         if self.completes and not self.hows:
             main(list(self.completes.words))
-        return attempts.End(how, f"a {how}")  # type: ignore[arg-type]
+        return running.End(how, f"a {how}")  # type: ignore[arg-type]
 
     def stop(self) -> None:
         pass
@@ -398,7 +398,7 @@ def test_each_gpu_has_as_many_runs_as_the_others(tmp_path, monkeypatch):
     class Stub:
         ended = False
 
-        def __init__(self, launch: attempts.Launch, log: Path, more: dict[str, str]) -> None:
+        def __init__(self, launch: running.Launch, log: Path, more: dict[str, str]) -> None:
             given.append(more.get("CUDA_VISIBLE_DEVICES", "all"))
 
     monkeypatch.setattr(locals_, "RunProcess", Stub)
@@ -495,7 +495,7 @@ def two_nodes(tmp_path_factory) -> Iterator[tuple[str, Path]]:
     shutil.rmtree(place, ignore_errors=True)
 
 
-def on_ray(found: Grid, nodes: tuple[str, Path]) -> attempts.Engine:
+def on_ray(found: Grid, nodes: tuple[str, Path]) -> running.Engine:
     return clusters.RayEngine(found.out, nodes[0], cpus=1.0, gpus=0.0, places=8)
 
 
@@ -504,14 +504,14 @@ def test_on_two_nodes_a_killed_worker_is_replaced_and_the_result_is_that_of_an_u
 ):
     look, workers = clusters.Remote.look, set()
 
-    def look_at_worker(self: clusters.Remote) -> attempts.RunProgress | attempts.End:
+    def poll_worker(self: clusters.Remote) -> running.RunProgress | running.End:
         seen = look(self)
         if self.began:
             workers.add(self.began.worker)
             assert self.began.shared
         return seen
 
-    monkeypatch.setattr(clusters.Remote, "look", look_at_worker)
+    monkeypatch.setattr(clusters.Remote, "look", poll_worker)
     found = grid(tmp_path, LONG.replace("[[a]]", "[[a]]\nseed=[0, 1]"))
     results = sweep(found, on_ray(found, two_nodes))
     assert [result.state for result in results] == ["done", "done"]
@@ -532,6 +532,6 @@ def test_a_worker_that_does_not_see_the_folder_sends_its_own(two_nodes, tmp_path
     assert contents(alone(fine.job, tmp_path / "alone")) == contents(fine.job.path)
     said = json.loads((fine.job.path / "config.json").read_text())["command"]
     assert said == shlex.join(["holdfast", *fine.job.words])
-    assert not (found.out / "memo").exists()
+    assert not (found.out / "cache").exists()
     assert [path.name for path in clusters.scratch(str(found.out)).glob("naive*")] == []
     shutil.rmtree(clusters.scratch(str(found.out)))

@@ -9,9 +9,9 @@ import torch
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
 from holdfast.runs.devices import check_device
-from holdfast.study.attempt import Engine
 from holdfast.study.jobs import Job
 from holdfast.study.local import LocalEngine, places_here
+from holdfast.study.running import Engine
 
 
 @dataclass(frozen=True)

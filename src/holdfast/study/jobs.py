@@ -87,7 +87,7 @@ def _job(grid: Grid, settings: GridSettings, own: Sequence[str], cache: bool) ->
     digest = address(spec)
     same = sorted(grid.out.glob(f"*-{digest}"))  # made by another grid, under another name
     path = same[0] if same else grid.out / _readable(settings, own, digest)
-    shared: dict[str, Any] = {"cache": grid.out / "memo"} if cache else {}
+    shared: dict[str, Any] = {"cache": grid.out / "cache"} if cache else {}
     plugins = [word for plugin in PLUGINS for word in ("--plugin", str(plugin.file))]
     words = ["run", *plugins, *_words({**settings, **shared, "out": path})]
     return Job(path.name, tuple(words), replace(spec, out=path, options=replace(spec.options, **shared)))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from holdfast.study.attempt import Attempt, Engine, Launch, RunProcess
 from holdfast.study.jobs import Job
+from holdfast.study.running import Engine, Launch, RunningJob, RunProcess
 
 
 class LocalEngine(Engine):
@@ -15,7 +15,7 @@ class LocalEngine(Engine):
     def __init__(self, places: int, gpus: int) -> None:
         self.places, self.running = places, dict[int, list[RunProcess]]({gpu: [] for gpu in range(gpus)})
 
-    def start(self, job: Job, log: Path) -> Attempt:
+    def start(self, job: Job, log: Path) -> RunningJob:
         if len(self.running) < 2:
             return RunProcess(Launch.of(job), log, {})
         self.running = {gpu: [run for run in runs if not run.ended] for gpu, runs in self.running.items()}

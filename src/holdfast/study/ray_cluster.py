@@ -18,8 +18,8 @@ from typing import Any, Self
 from holdfast.data.files import write_bytes
 from holdfast.errors import Mistake
 from holdfast.registry import PLUGINS
-from holdfast.study.attempt import Attempt, End, Engine, Launch, RunProcess, RunProgress
 from holdfast.study.jobs import Job
+from holdfast.study.running import End, Engine, Launch, RunningJob, RunProcess, RunProgress
 
 PIECE = 8 * 2**20  # bytes of a folder that are sent at once
 LOOKS = 0.2  # seconds between two looks at a run
@@ -71,14 +71,14 @@ class RayEngine(Engine):
         self.ray.shutdown()  # ends all workers of this sweep
         (self.out / MARK).unlink(missing_ok=True)
 
-    def start(self, job: Job, log: Path) -> Attempt:
+    def start(self, job: Job, log: Path) -> RunningJob:
         task = self.ray.remote(num_returns="streaming", max_retries=0, **self.needs)(run_on_worker)
         plugins = tuple((plugin.file.name, plugin.content) for plugin in PLUGINS)
         remote = RemoteLaunch(Launch.of(job), plugins, str(self.out.absolute()), str(log.absolute()), self.mark)
         return Remote(self.ray, task.remote(remote), job, log)
 
 
-class Remote(Attempt):
+class Remote(RunningJob):
     """A run on some node."""
 
     def __init__(self, ray: Any, told: Any, job: Job, log: Path) -> None:
@@ -86,7 +86,7 @@ class Remote(Attempt):
         self.last, self.sent = RunProgress(0, "waits for a place"), io.BytesIO()
         self.began: Began | None = None
 
-    def look(self) -> RunProgress | End:
+    def poll(self) -> RunProgress | End:
         while self.ray.wait([self.told], timeout=0)[0]:
             try:
                 seen = self.ray.get(next(self.told))
@@ -136,7 +136,7 @@ def run_on_worker(remote: RemoteLaunch) -> Iterator[Began | RunProgress | bytes 
     try:
         yield Began(socket.gethostname(), os.getpid(), shared)
         last: RunProgress | End | None = None
-        while not isinstance(seen := process.look(), End):
+        while not isinstance(seen := process.poll(), End):
             if seen != last:
                 yield seen
             last = seen
@@ -162,7 +162,7 @@ def _placed(remote: RemoteLaunch, shared: bool) -> tuple[Launch, Path]:
     log = Path(remote.log) if shared else out / "logs" / f"{remote.launch.name}.log"
     run["out"] = str(out / remote.launch.folder.name)
     if run["options"]["cache"]:
-        run["options"] = {**run["options"], "cache": str(out / "memo")}
+        run["options"] = {**run["options"], "cache": str(out / "cache")}
     plugins = tuple(_written(aside / "plugins", name, content) for name, content in remote.plugins)
     return replace(remote.launch, run=run, plugins=plugins), log
 

@@ -16,10 +16,10 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.progress import Screen
-from holdfast.study.attempt import Attempt, End, Engine, RunProgress
 from holdfast.study.jobs import Job
+from holdfast.study.running import End, Engine, RunningJob, RunProgress
 
-ATTEMPTS = 2  # at a run that fails
+TRIES = 2  # of a job that fails
 PAUSE = 0.1  # seconds between two looks at the runs
 PATIENCE = 30.0  # seconds until a run that another process is working on is tried again
 
@@ -47,7 +47,7 @@ class Sweep:
         self.jobs, self.engine, self.logs, self.screen = jobs, engine, logs, screen
         self.waiting: deque[Job] = deque()
         self.elsewhere: list[tuple[Job, float]] = []  # another process works on them; when to try again
-        self.running: dict[str, tuple[Job, Attempt, float]] = {}
+        self.running: dict[str, tuple[Job, RunningJob, float]] = {}
         self.failures: Counter[str] = Counter()
         self.outcomes: dict[str, Outcome] = {}
 
@@ -58,14 +58,14 @@ class Sweep:
             while self.waiting or self.running or self.elsewhere:
                 while self.waiting and len(self.running) < self.engine.places:
                     self._start(self.waiting.popleft())
-                for job, attempt, began in list(self.running.values()):
-                    self._look(job, attempt, began)
+                for job, running, began in list(self.running.values()):
+                    self._poll(job, running, began)
                 self._look_elsewhere()
                 self.screen.show("sweep", len(self.outcomes), len(self.jobs))
                 time.sleep(PAUSE)
         finally:
-            for _, attempt, _ in self.running.values():
-                attempt.stop()
+            for _, running, _ in self.running.values():
+                running.stop()
         return [self.outcomes[job.name] for job in self.jobs]
 
     def _start(self, job: Job) -> None:
@@ -74,8 +74,8 @@ class Sweep:
         else:
             self.running[job.name] = job, self.engine.start(job, self._log(job)), time.monotonic()
 
-    def _look(self, job: Job, attempt: Attempt, began: float) -> None:
-        seen = attempt.look()
+    def _poll(self, job: Job, running: RunningJob, began: float) -> None:
+        seen = running.poll()
         if isinstance(seen, RunProgress):
             self.screen.show(job.name, seen.steps, job.steps, seen.note)
             return
@@ -90,9 +90,9 @@ class Sweep:
             self._fail(job, seen)
 
     def _fail(self, job: Job, end: End) -> None:
-        """Tries a run once more, unless another attempt would fail in the same way."""
+        """Tries a run once more, unless it would fail in the same way again."""
         self.failures[job.name] += 1
-        again = end.how not in ("mistake", "defect") and self.failures[job.name] < ATTEMPTS
+        again = end.how not in ("mistake", "defect") and self.failures[job.name] < TRIES
         if again or is_complete(job):  # another process has finished it in the meantime
             self.waiting.appendleft(job)
         else:

@@ -86,7 +86,7 @@ class DiskEntry(CacheEntry):
     """A file that carries its own hash."""
 
     def __init__(self, folder: Path, key: str) -> None:
-        self.path = folder / f"{key}.memo"
+        self.path = folder / f"{key}.sealed"
         self.key = key
 
     def read(self) -> dict[str, Tensor] | None:

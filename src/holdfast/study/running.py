@@ -1,4 +1,4 @@
-"""One attempt at a run of a sweep, in a process that is watched and that ends with the watching process."""
+"""A job of a sweep that is running, in a process that ends with the process that watches it."""
 
 import json
 import os
@@ -36,7 +36,7 @@ class RunProgress:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended: a failure is worth another attempt, a mistake or defect is not; busy waits."""
+    """How a job ended: a failure is tried again, a mistake or a defect is not, and a busy folder is waited for."""
 
     how: Ending
     reason: str = ""
@@ -62,11 +62,11 @@ class Launch:
         return Path(self.run["out"])
 
 
-class Attempt(ABC):
-    """A run that was started."""
+class RunningJob(ABC):
+    """A job that was started."""
 
     @abstractmethod
-    def look(self) -> RunProgress | End:
+    def poll(self) -> RunProgress | End:
         """How far it is, or how it ended; does not wait."""
 
     @abstractmethod
@@ -87,11 +87,11 @@ class Engine(ABC):
         """Ends, and ends all runs that are under way here."""
 
     @abstractmethod
-    def start(self, job: Job, log: Path) -> Attempt:
+    def start(self, job: Job, log: Path) -> RunningJob:
         """Starts or resumes a run."""
 
 
-class RunProcess(Attempt):
+class RunProcess(RunningJob):
     """A run in a process on this machine."""
 
     def __init__(self, launch: Launch, log: Path, environment: Mapping[str, str]) -> None:
@@ -114,7 +114,7 @@ class RunProcess(Attempt):
         self.process.stdin.write(json.dumps(asdict(launch)).encode() + b"\n")
         self.process.stdin.flush()
 
-    def look(self) -> RunProgress | End:
+    def poll(self) -> RunProgress | End:
         code = self.process.poll()
         if code is None:
             return progress(self.folder, self.steps)
