@@ -11,16 +11,19 @@ from holdfast.data.randomness import derive
 from holdfast.data.windows import Mixture
 from holdfast.evaluation.rollouts import evaluate
 from holdfast.learners.anchor import Anchor
-from holdfast.learners.ewc import fisher_information
+from holdfast.learners.dense import Lesson
+from holdfast.learners.ewc import EwcConfig, fisher_information
 from holdfast.learners.si import Path
+from holdfast.nets.transformer import DtConfig
 from holdfast.runs.configure import learner
+from holdfast.runs.run import datasets_of
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import suite
 from holdfast.training.cache import DiskCache
 from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Silent
-from tests.tiny import SPARSE, tiny_learner, tiny_suite
+from tests.tiny import SPARSE, tiny_learner, tiny_suite, windows_in
 
 
 class Parabola(nn.Module):
@@ -49,7 +52,8 @@ class Curvatures:
 def test_the_fisher_diagonal_by_hand():
     # w - target = (2, -1). Gradients: (2, -2) and (6, -4). Mean of squares: (4 + 36) / 2, (4 + 16) / 2.
     model = Parabola([3.0, 0.0], [1.0, 1.0])
-    fisher = fisher_information(model, Curvatures(), batches=2, size=1, seed=0)
+    config = EwcConfig(DtConfig(), FitConfig(batch=1), fisher_batches=2)
+    fisher = fisher_information(model, Curvatures(), config, seed=0)
     assert fisher["w"].tolist() == [20.0, 10.0]
     assert model.w.grad is None or not model.w.grad.any()
 
@@ -160,8 +164,8 @@ def test_ewc_over_all_tasks_sums_what_each_needs():
     importance, pulled = 0.0, 0.0
     for task in found.tasks:
         learner.learn(task)
-        seed, windows = derive(learner.seed, "fit", task.name), learner.windows(task, task.dataset)
-        fisher = fisher_information(learner.net, windows, 2, 8, seed)
+        seed = derive(learner.seed, "fit", task.name)
+        fisher = fisher_information(learner.net, windows_in(learner, task), learner.config, seed)
         importance += fisher["head.output.weight"]
         pulled += fisher["head.output.weight"] * learner.net.head.output.weight.detach()
     assert torch.equal(learner.memory["importance/head.output.weight"], importance)
@@ -183,7 +187,7 @@ def test_cumulative_stores_all_trajectories_without_a_capacity():
     found = tiny_suite()
     trained = tiny_learner("cumulative", found)
     for task in found.tasks:
-        trained.learn(task)
+        trained.learn(task, datasets_of(found.tasks))
     assert len(trained.memory["stored"]) == sum(len(task.dataset) for task in found.tasks)
     recorded = sum(episode.nbytes for task in found.tasks for episode in task.dataset)
     assert trained.snapshot().bytes()["memory"] > recorded  # what is rehearsed has to be kept
@@ -195,8 +199,8 @@ def test_a_reservoir_is_a_fair_sample_of_all_trajectories_seen():
     for seed in range(6):
         trained = tiny_learner("cumulative", found, capacity=60, seed=seed)
         for task in found.tasks:
-            trained._store(task, seed)
-            trained.learned.append(task.name)
+            trained._store(Lesson(task, windows_in(trained, task), seed, Silent(), datasets_of(found.tasks)))
+            trained.roles[task.name] = trained.role_in(task)
         stored = trained.memory["stored"]
         assert len(stored) == 60
         assert len({tuple(row) for row in stored.tolist()}) == 60
@@ -209,19 +213,15 @@ def test_cumulative_replays_with_each_tasks_own_normaliser():
     found = tiny_suite()
     trained = tiny_learner("cumulative", found)
     trained.learn(found.tasks[0])
-    stored = trained.stored()[found.names[0]]
-    assert torch.equal(
-        stored.steps.observations, trained.windows(found.tasks[0], found.tasks[0].dataset).steps.observations
-    )
+    stored = trained.stored(datasets_of(found.tasks))[found.names[0]]
+    assert torch.equal(stored.steps.observations, windows_in(trained, found.tasks[0]).steps.observations)
     assert isinstance(Mixture(stored, [stored], 0.5), Mixture)
 
 
 def test_the_papers_treatment_neither_normalises_nor_masks_actions():
     found = tiny_suite("toy-continuous", 3)
     rail = found.tasks[2]
-    equal, paper = (
-        tiny_learner("naive", found, treatment=kind).windows(rail, rail.dataset) for kind in ("equal", "paper")
-    )
+    equal, paper = (windows_in(tiny_learner("naive", found, treatment=kind), rail) for kind in ("equal", "paper"))
     assert equal.steps.active[0].tolist() == [1.0, 0.0]
     assert paper.steps.active[0].tolist() == [1.0, 1.0]
     assert torch.equal(paper.steps.observations, torch.as_tensor(rail.dataset.observations))
@@ -238,7 +238,7 @@ def results(tmp_path_factory) -> dict[str, list[list[float]]]:
         trained = learner(name, found, seed=0, device="cpu")
         table[name] = []
         for stage, task in enumerate(found.tasks):
-            trained.learn(task, recorder)
+            trained.learn(task, recorder=recorder)
             table[name].append(
                 [evaluate(trained.policy(seen.name), seen, protocol).mean for seen in found.tasks[: stage + 1]]
             )

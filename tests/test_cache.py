@@ -35,7 +35,7 @@ from holdfast.training.fit import fit
 from holdfast.training.recorder import Silent
 from holdfast.training.step import Trainer
 from tests.test_mistakes import command as mistake
-from tests.tiny import ALL, PATIENCE, QUIET, SPARSE, contents, tiny_learner, tiny_suite
+from tests.tiny import ALL, PATIENCE, QUIET, SPARSE, contents, tiny_learner, tiny_suite, windows_in
 
 fitting = import_module("holdfast.training.fit")  # not the function
 
@@ -67,9 +67,10 @@ def curve(path: Path) -> list[tuple]:
 def test_a_recalled_run_equals_a_trained_one_to_the_bit(name, tmp_path, trained):
     run_tiny(name, tmp_path / "plain")
     run_tiny(name, tmp_path / "first", tmp_path / "cache")
-    assert len(trained) == 6
+    fits = len(trained) // 2
+    assert fits >= 3  # a task has at least one
     run_tiny(name, tmp_path / "second", tmp_path / "cache")
-    assert len(trained) == 6
+    assert len(trained) == 2 * fits
     assert contents(tmp_path / "plain") == contents(tmp_path / "first") == contents(tmp_path / "second")
     assert curve(tmp_path / "plain") == curve(tmp_path / "second")
 
@@ -287,7 +288,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a score": lambda found: _flip(found["model"].scores),
     "a frozen weight": lambda found: _flip(found["model"].frozen),
     "an occupied entry": lambda found: _flip(found["model"].occupied),
-    "which entries may be selected": lambda found: _flip(found["model"].feasible),
+    "which entries may be selected": lambda found: _flip(found["model"].selectable),
     "how many are selected": lambda found: found["model"].selector.counts.__setitem__(0, 1),
     "what is trained": lambda found: found["model"].outside[0].requires_grad_(False),
     "a parameter outside": lambda found: _flip(found["model"].outside[-1]),
@@ -310,8 +311,7 @@ def test_the_key_covers(change):
 
 def test_the_key_covers_data_and_what_is_replayed():
     found, suite = parts("naive"), tiny_suite()
-    learner = tiny_learner("naive", suite)
-    first, second, third = (learner.windows(task, task.dataset) for task in suite.tasks)
+    first, second, third = (windows_in(tiny_learner("naive", suite), task) for task in suite.tasks)
     mixed = [Mixture(first, [second], 0.5), Mixture(first, [third], 0.5), Mixture(first, [second], 0.25)]
     assert len({key({**found, "windows": windows}) for windows in (first, second, *mixed)}) == 5
 

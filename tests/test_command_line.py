@@ -163,7 +163,7 @@ def documented(kind: type) -> Iterator[tuple[str, str | None]]:
     [definition] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     body = definition.body  # type: ignore[attr-defined]
     for line, following in zip(body, [*body[1:], None], strict=True):
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and "ClassVar" not in ast.dump(line):
             under = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
             yield line.target.id, str(following.value.value) if under else None  # type: ignore[union-attr]
 

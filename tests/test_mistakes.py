@@ -278,7 +278,7 @@ def test_changed_data_of_a_task_learned_before_is_noticed_too(tmp_path, monkeypa
     found = tiny_suite()
     stopped = tiny_learner("cumulative", found)
     train = stopped.train
-    monkeypatch.setattr(stopped, "train", lambda task, _: _fail() if task is found.tasks[2] else train(task, _))
+    monkeypatch.setattr(stopped, "train", lambda task, *more: _fail() if task is found.tasks[2] else train(task, *more))
     with pytest.raises(MemoryError):
         run(found, stopped, tmp_path / "run", QUIET)
     data = found.tasks[0].dataset

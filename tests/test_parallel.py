@@ -21,7 +21,7 @@ from holdfast.runs.options import Options
 from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import run
 from holdfast.training.ranks import Ranks, ranks
-from tests.tiny import QUIET, RETAINING, contents, tiny_learner, tiny_suite
+from tests.tiny import QUIET, RETAINING, contents, tiny_learner, tiny_suite, windows_in
 
 LEARNERS = ["naive", "cumulative", "ewc", "si", "single", "tsn-core", "affinity-l"]
 OFTEN = Options(tensorboard=False, save_every=0.0)
@@ -123,7 +123,7 @@ def test_a_run_is_gone_on_with_by_as_many_processes_as_began_it(trained, tmp_pat
 
 
 def test_a_batch_has_a_window_for_every_process():
-    source = tiny_learner("naive").windows(tiny_suite().tasks[0], tiny_suite().tasks[0].dataset)  # type: ignore[attr-defined]
+    source = windows_in(tiny_learner("naive"), tiny_suite().tasks[0])
     with pytest.raises(Mistake, match="at least the number of processes, got 2 for 3"):
         Ranks(0, 3).sample(source, 2, None)  # type: ignore[arg-type]
 

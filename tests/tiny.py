@@ -9,7 +9,9 @@ import numpy as np
 
 from holdfast.benchmarks.toy.field import DiscreteMoves, Field, Rules
 from holdfast.data.episodes import Dataset, Episode
-from holdfast.learners.learner import Learner
+from holdfast.data.windows import Windows
+from holdfast.learners.dense import DenseConfig, treat
+from holdfast.learners.learner import Learner, windows_of
 from holdfast.learners.sparse import Sparse
 from holdfast.registry import LEARNERS
 from holdfast.runs.configure import apply, configure, learner_for
@@ -54,6 +56,13 @@ def tiny_learner(learner: str, found: Suite | None = None, device: str = "cpu", 
     """A learner for a tiny suite, nothing learned yet."""
     found = found or tiny_suite()
     return learner_for(tiny_plan(found, learner, **settings), found, device)
+
+
+def windows_in(learner: Learner, task: Task) -> Windows:
+    """A task's data as a dense learner reads it."""
+    assert isinstance(learner.config, DenseConfig)
+    normaliser, active = treat(learner.config, task.interface, task.dataset)
+    return windows_of(task.dataset, normaliser, active, learner.config, "cpu")
 
 
 def pixel_suite(tasks: int = 2) -> Suite:

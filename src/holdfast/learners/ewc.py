@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.validation import Range
+from holdfast.data.windows import Sampler
 from holdfast.learners.anchor import Anchor
 from holdfast.learners.dense import DenseConfig, DenseLearner, Lesson
 from holdfast.learners.learner import LearnerSpec
@@ -38,7 +39,7 @@ class Ewc(DenseLearner):
         importance, pulled = part(self.memory, "importance"), part(self.memory, "pulled")
         anchor = Anchor(self.config.strength, importance, pulled) if importance else None
         fit(self.net, lesson.windows, self.config.fit, lesson.seed, lesson.recorder, "task", anchor)
-        fisher = fisher_information(self.net, lesson, self.config)
+        fisher = fisher_information(self.net, lesson.windows, self.config, lesson.seed)
         if self.config.over == "last":
             importance, pulled = {}, {}
         for name, parameter in trainable(self.net).items():
@@ -47,13 +48,13 @@ class Ewc(DenseLearner):
         self.memory = under("importance", importance) | under("pulled", pulled)
 
 
-def fisher_information(net: nn.Module, lesson: Lesson, config: EwcConfig) -> dict[str, Tensor]:
+def fisher_information(net: nn.Module, windows: Sampler, config: EwcConfig, seed: int) -> dict[str, Tensor]:
     """The diagonal, as the mean over batches of the squared gradient of the batch's loss."""
     parameters = trainable(net)
     fisher = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
     for batch in range(config.fisher_batches):
         net.zero_grad()
-        net(lesson.windows.sample(config.fit.batch, numpy_stream(lesson.seed, "fisher", batch))).backward()
+        net(windows.sample(config.fit.batch, numpy_stream(seed, "fisher", batch))).backward()
         for name, parameter in parameters.items():
             assert parameter.grad is not None
             fisher[name] += parameter.grad.detach() ** 2 / config.fisher_batches

@@ -68,6 +68,7 @@ class Sparse(SubnetworkLearner):
         self.comparing = cache(self._comparing)  # one network a shape
 
     def check_capacity(self, interface: Interface) -> None:
+        super().check_capacity(interface)
         if self.config.routing is None:  # all tasks are in one copy, so what each of them finds there is known
             check_room(self.subnets, self.layout(interface))
 

@@ -69,6 +69,9 @@ class SubnetworkLearner(Learner):
             self.layouts[shape] = Layout.of(new_net(self.config.net, shape, self.seed), self.subnets.exclude)
         return self.layouts[shape]
 
+    def check_capacity(self, interface: Interface) -> None:
+        self.layout(interface)  # raises where there is nothing that masks could cover
+
     def fitting(self, interface: Interface) -> list[int]:
         """The copies whose network serves a task with this interface."""
         return [index for index, shape in enumerate(self.shapes) if shape.fits(interface)]
@@ -132,8 +135,10 @@ class SubnetworkLearner(Learner):
         self.read_notes(snapshot.notes)
         places = conform(snapshot.notes["places"], dict[str, Place], "places")
         copies = 1 + max((places[name].copy for name in self.roles), default=-1)
-        first = [next(name for name in self.roles if places[name].copy == index) for index in range(copies)]
-        self.shapes = [self.roles[name].interface for name in first]
+        shapes: dict[int, Interface] = {}  # of each copy: the interface of its first task
+        for name, role in self.roles.items():
+            shapes.setdefault(places[name].copy, role.interface)
+        self.shapes = [shapes[index] for index in range(copies)]
         self.subnetworks, self.kept = {}, {}
         for name in self.roles:
             place, tensors = places[name], snapshot.weights[f"task-{name}"]

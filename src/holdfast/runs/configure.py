@@ -138,6 +138,8 @@ def _replaced(thing: Any, path: list[str], value: Any) -> Any:
 def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
     """A learner that has learned nothing yet, for a suite with the data that the plan says."""
     check_suite(suite)
+    if not plan.order:
+        raise Mistake("the order names no task: name some, or leave it out")
     suite = suite.with_data(plan.transitions, plan.data)
     suite.check(plan.protocol)
     for task in plan.targets:

@@ -89,8 +89,6 @@ def agreed(suite: Suite, learner: Learner) -> Suite:
         raise Mistake(f"a learner is needed, got {shown(learner)}: holdfast.learner(name, suite) makes one")
     if learner.plan is None:
         raise Mistake("a run needs a learner that was made by name: holdfast.learner(name, suite) makes one")
-    if not learner.plan.order:
-        raise Mistake("the order names no task: name some, or leave it out")
     if (suite.name, suite.names) != (learner.plan.suite, list(learner.plan.order)):
         ours, theirs = ", ".join(suite.names), ", ".join(learner.plan.order)
         raise Mistake(f"the learner is for {learner.plan.suite} ({theirs}), not for {suite.name} ({ours})")
