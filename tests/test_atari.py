@@ -163,7 +163,7 @@ def test_a_build_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_
     recording = short("boxing", episodes=1)
     (trace,) = recording.traces
     broken = FrameCache("broken", replace(recording, traces=[replace(trace, checksums=trace.checksums + 1)]))
-    with pytest.raises(Mistake, match="boxing, episode 0: the frames of steps 0 to 99 are not the recorded ones"):
+    with pytest.raises(Mistake, match="boxing, episode 0: the frames of steps 0 to 99 differ from the recording"):
         broken.build()
     with pytest.raises(MissingData):
         broken.read()
@@ -210,7 +210,7 @@ def test_a_cache_is_the_recordings_own_and_a_damaged_one_is_named(
     frames = np.load(one.folder / "frames.npy", mmap_mode="r+")
     frames[42, 0, 0] += 1
     frames.flush()
-    with pytest.raises(Mistake, match=r"is damaged \(episode 0 does not show what was recorded from step 0 on\)"):
+    with pytest.raises(Mistake, match=r"is damaged \(episode 0 differs from the recording from step 0 on\)"):
         one.read()
     frames[42, 0, 0] -= 1
     frames.flush()
@@ -317,9 +317,9 @@ def test_every_learner_runs_on_games_from_the_command_line(learner: str, tmp_pat
 
 
 def test_unknown_data_and_protocols_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Mistake, match="there are expert-10, expert-100, minari"):
+    with pytest.raises(Mistake, match="it has expert-10, expert-100, minari"):
         games("expert-7", None)
-    with pytest.raises(Mistake, match="there are paper, noop, sticky"):
+    with pytest.raises(Mistake, match="it has paper, noop, sticky"):
         FIVE[0].environments(Protocol("fixed-seeds"))
     with pytest.raises(SystemExit):
         main(["run", "--suite", "atari5", "--order", "Boxing", "--budget", "smoke", "--protocol.name", "random"])
@@ -418,7 +418,7 @@ def test_minari_data_that_does_not_replay_is_named_with_episode_and_step(minari_
 
     with h5py.File(minari_breakout / "atari/breakout/expert-v0/data/main_data.hdf5", "a") as file:
         file["episode_1/rewards"][7] = 5.0
-    with pytest.raises(Mistake, match=r"expert-v0, episode 1: the emulator pays 0 for step 7, recorded was 5.0"):
+    with pytest.raises(Mistake, match=r"expert-v0, episode 1: the reward of step 7 is 0, but 5.0 was recorded"):
         suite("atari5", ["Breakout"], data="minari").task("Breakout").dataset  # noqa: B018
 
 

@@ -29,7 +29,7 @@ from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import run
 from holdfast.tasks.processes import forkserver
 from holdfast.training import cache_key
-from holdfast.training.cache import Cache, DiskCache, Key
+from holdfast.training.cache import Cache, DiskCache, KeyFunction
 from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Silent
@@ -224,7 +224,7 @@ def parts(learner: str = "tsn-core", **settings: Any) -> dict[str, Any]:
 class Asked(Cache):
     """Hears what a fit asks for, and lets it go no further."""
 
-    def entries(self, keys: Sequence[Key]) -> Any:
+    def entries(self, keys: Sequence[KeyFunction]) -> Any:
         self.key = keys[0]()
         raise LookupError
 

@@ -102,18 +102,18 @@ def test_mistakes_with_an_atari_expert_are_said_and_nothing_is_written(capsys, t
 
     assert "there is no Atari game 'nowhere'" in command(capsys, "expert", "atari/nowhere", "--out", str(out))
     assert "there is no checkpoint nowhere" in said("--init", "nowhere")
-    assert "atari/breakout names the game already: leave --game out" in said("--game", "pong")
+    assert "atari/breakout already names the game: leave --game out" in said("--game", "pong")
     for checkpoint in (other, broken):
-        assert f"{checkpoint} is no checkpoint of a player with 4 actions" in said("--init", str(checkpoint))
-    assert "no part of a budget" in said("--reserve", "1000")
-    assert "needs a checkpoint to record" in said("--reserve", "540")
-    assert "whole number of minibatches" in said("--minibatch", "7")
+        assert f"{checkpoint} is not a checkpoint of a network with 4 actions" in said("--init", str(checkpoint))
+    assert "must be between 0 and --seconds" in said("--reserve", "1000")
+    assert "needs a checkpoint" in said("--reserve", "540")
+    assert "must be a multiple of minibatch" in said("--minibatch", "7")
     assert "must be at least 1" in said("--epochs", "0")
     assert "must lie in 1..27000" in said("--horizon", "0")
-    assert "temperatures must be greater than 0" in said("--temperatures", "0")
+    assert "temperatures (at most one per lane), each greater than 0" in said("--temperatures", "0")
     assert not out.exists()
     Path(out).write_text("")
-    assert "cannot be made a folder" in said()
+    assert "cannot be used as a folder" in said()
 
 
 @pytest.mark.parametrize("flag", ["--scored", "--episodes"])

@@ -77,7 +77,8 @@ def test_games_are_cut_at_their_horizons_with_the_value_of_their_last_frame(monk
     torch.nn.init.zeros_(player.critic.weight)
     torch.nn.init.constant_(player.critic.bias, 3.0)
     config = Ppo(envs=2, steps=48, minibatch=192)
-    collector = RolloutCollector("breakout", player, config, seed=0, generator=torch.Generator().manual_seed(0))
+    sampler = ActionSampler(player, config.envs, torch.Generator().manual_seed(0))
+    collector = RolloutCollector("breakout", sampler, config, seed=0)
     collector.fill()
     collector.close()
     cut = collector.rollout.beyond == 3.0  # (T, vectors, envs)
@@ -156,11 +157,11 @@ def test_learning_makes_rewarded_actions_likelier() -> None:
 
 
 def test_a_config_names_what_cannot_work() -> None:
-    with pytest.raises(Mistake, match="no whole number of minibatches"):
+    with pytest.raises(Mistake, match="must be a multiple of minibatch"):
         Ppo(envs=3, steps=5)
     with pytest.raises(Mistake, match=r"must lie in 1\.\.27000"):
         Ppo(horizon=27_001)
-    with pytest.raises(Mistake, match="no part of a budget"):
+    with pytest.raises(Mistake, match="must be between 0 and --seconds"):
         AtariExpertConfig("breakout", Path(), seconds=10, reserve=11)
     with pytest.raises(Mistake, match="needs a checkpoint"):
         AtariExpertConfig("breakout", Path(), seconds=10, reserve=10)
@@ -197,13 +198,13 @@ def test_a_whole_budget_leaves_checkpoint_recordings_and_report(tmp_path: Path) 
     assert recording.origin.trained == report["trained"]
     assert len(recording.traces) == report["expert-10"]["episodes"] > 0
     assert len(list(replay(recording, lanes=2))) == len(recording.traces)
-    assert "episodes outlasted the recording and are missing" in report["expert-100 problem"]
+    assert "episodes were not finished in time and are missing" in report["expert-100 problem"]
 
 
 def test_a_damaged_report_is_named_before_anything_is_done(tmp_path: Path) -> None:
     save_actor(ActorCritic(4), 100, tmp_path / "first.safetensors")
     (tmp_path / "first.json").write_text('{"curve": [')
-    with pytest.raises(Mistake, match=r"first.json is damaged: .* remove it to go on without its story"):
+    with pytest.raises(Mistake, match=r"first.json is damaged: .* delete it to continue without the earlier report"):
         make_atari_expert(
             AtariExpertConfig(
                 "breakout", tmp_path / "out", init=tmp_path / "first.safetensors", ppo=TINY, recorder=BRIEF

@@ -215,9 +215,9 @@ class Endless(Countdown):
 @pytest.mark.parametrize(
     ("simulator", "said"),
     [
-        (Endless(), "an episode of Endless goes on after 4 steps"),
-        (Endless(observation=math.nan), "the simulator of Endless gave .* not finite, step 1"),
-        (Endless(reward=math.inf), "the simulator of Endless gave .* not finite, step 1"),
+        (Endless(), "an episode of Endless continues after its horizon of 4 steps"),
+        (Endless(observation=math.nan), "the simulator of Endless gave .* not finite, at step 1"),
+        (Endless(reward=math.inf), "the simulator of Endless gave .* not finite, at step 1"),
     ],
 )
 def test_what_is_no_episode_is_said_so(simulator, said):

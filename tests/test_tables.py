@@ -552,7 +552,7 @@ def with_returns(value: Any):
     [
         ("matrix.json", cut, "matrix.json is damaged"),
         ("matrix.json", without("returns"), "matrix.json is damaged"),
-        ("matrix.json", with_returns([]), "no returns of PandaReach after stage 1"),
+        ("matrix.json", with_returns([]), "PandaReach after stage 1 must have returns"),
         ("matrix.json", with_returns([1.0]), "matrix.json is damaged"),
         ("matrix.json", with_returns(["x"]), "must be a finite number, got 'x'"),
         ("matrix.json", with_returns([float("nan")] * 3), "must be a finite number, got nan"),

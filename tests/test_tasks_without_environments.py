@@ -172,7 +172,7 @@ def test_playing_it_is_refused_in_one_sentence() -> None:
     found = without_environments(0)
     learner = tiny_learner("naive", found)
     learner.learn(found.tasks[0])
-    with pytest.raises(Mistake, match="has no environments to play in"):
+    with pytest.raises(Mistake, match="has no environments: add environments"):
         evaluate(learner.policy(found.names[0]), found.tasks[0], Protocol(episodes=1))
 
 

@@ -1,4 +1,4 @@
-"""Evaluations that were done before: the same policy in the same episodes is played once."""
+"""Cached evaluations: the same policy is evaluated in the same episodes only once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -30,9 +30,9 @@ CODE = (*FIT_CODE, "evaluation", "benchmarks")  # our folders that decide an eva
 def evaluate_once(
     players: Sequence[tuple[Policy, Task]], protocol: Protocol, cache: Cache
 ) -> Iterator[tuple[str, Evaluation]]:
-    """As `evaluate_together`, but cached results come first, and new results are cached."""
-    with cache.entries([partial(evaluation_key, policy, task, protocol) for policy, task in players]) as found:
-        entries = {task.name: entry for (_, task), entry in zip(players, found, strict=True)}
+    """Like `evaluate_together`, but yields cached results first and caches new ones."""
+    with cache.entries([partial(evaluation_key, policy, task, protocol) for policy, task in players]) as locked:
+        entries = {task.name: entry for (_, task), entry in zip(players, locked, strict=True)}
         known = {name: evaluation_from(entry.read()) for name, entry in entries.items()}
         yield from ((name, result) for name, result in known.items() if result)
         missing = [(policy, task) for policy, task in players if not known[task.name]]
@@ -68,14 +68,14 @@ def evaluation_key(policy: Policy, task: Task, protocol: Protocol) -> str | None
 
 
 def evaluation_tensors(result: Evaluation) -> dict[str, Tensor]:
-    """The result as it is kept."""
+    """The result as tensors, for the cache."""
     returns = torch.tensor(result.returns, dtype=torch.float64)
     lengths, successes = torch.tensor(result.lengths), torch.tensor(result.successes)
     return {"returns": returns, "lengths": lengths, "successes": successes, "distinct": torch.tensor(result.distinct)}
 
 
 def evaluation_from(kept: dict[str, Tensor] | None) -> Evaluation | None:
-    """The result that was kept."""
+    """The result from the tensors of the cache, or None."""
     if kept is None:
         return None
     returns, lengths, successes = (kept[name].tolist() for name in ("returns", "lengths", "successes"))

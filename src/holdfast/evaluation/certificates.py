@@ -1,4 +1,4 @@
-"""Proof of retention: fingerprints of all that a task's policy is made of, stage after stage."""
+"""Certificates of retention: fingerprints of every task's policy after every stage."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ FORMAT = 2  # of new runs; version 0.1 wrote format 1
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a task's policy was after a stage."""
+    """The fingerprint of a task's policy after a stage."""
 
     stage: int
     task: str
@@ -26,7 +26,7 @@ class Certificate:
 
 
 def fingerprint(policy: Policy, format: int = FORMAT) -> str:
-    """A hash of all that a policy is made of: equal fingerprints, equal policies.
+    """A hash of everything that determines a policy: equal fingerprints mean equal policies.
 
     Format 1 covers effective weights, private parameters and the normaliser; format 2 also buffers, the interface,
     the settings of the network and the scale of returns.
@@ -46,37 +46,37 @@ def fingerprint(policy: Policy, format: int = FORMAT) -> str:
 
 
 def checked(certificates: Sequence[Certificate], order: Sequence[str]) -> list[Certificate]:
-    """The certificates, which must be of tasks that are learned by their stage, each once."""
+    """The certificates; raises unless each is of a task learned by its stage, and none occurs twice."""
     seen = set()
-    if len({found.format for found in certificates}) > 1 or format_of(certificates) not in range(1, FORMAT + 1):
+    if len({one.format for one in certificates}) > 1 or format_of(certificates) not in range(1, FORMAT + 1):
         raise Mistake(f"certificates must all have one format, from 1 to {FORMAT}")
-    for found in certificates:
-        if not 0 <= found.stage < len(order) or found.task not in order[: found.stage + 1]:
-            raise Mistake(f"a certificate of {found.task} after stage {found.stage}")
-        if (found.stage, found.task) in seen:
-            raise Mistake(f"two certificates of {found.task} after stage {found.stage}")
-        if not HASH.fullmatch(found.fingerprint):
-            raise Mistake(f"{found.fingerprint!r} is not a fingerprint")
-        seen.add((found.stage, found.task))
+    for one in certificates:
+        if not 0 <= one.stage < len(order) or one.task not in order[: one.stage + 1]:
+            raise Mistake(f"{one.task} has a certificate after stage {one.stage}, before it is learned")
+        if (one.stage, one.task) in seen:
+            raise Mistake(f"{one.task} has two certificates after stage {one.stage}")
+        if not HASH.fullmatch(one.fingerprint):
+            raise Mistake(f"{one.fingerprint!r} is not a fingerprint")
+        seen.add((one.stage, one.task))
     return list(certificates)
 
 
 def format_of(certificates: Sequence[Certificate]) -> int:
-    """The format of a run's certificates, which stays the same so that they can be compared; that of a new run."""
+    """The format of a run's certificates, which never changes within a run; for a new run, the current format."""
     return certificates[0].format if certificates else FORMAT
 
 
 def changed(certificates: Sequence[Certificate]) -> list[Certificate]:
-    """The certificates that differ from the same task's first one."""
+    """The certificates that differ from the first one of the same task."""
     first: dict[str, str] = {}
-    return [found for found in certificates if first.setdefault(found.task, found.fingerprint) != found.fingerprint]
+    return [one for one in certificates if first.setdefault(one.task, one.fingerprint) != one.fingerprint]
 
 
 def verdict(certificates: Sequence[Certificate]) -> str:
-    """Whether anything that was learned has changed since, in words."""
+    """In words, whether any learned task has changed."""
     if not certificates:
         return "none"
-    if moved := dict.fromkeys(found.task for found in changed(certificates)):
+    if moved := dict.fromkeys(one.task for one in changed(certificates)):
         return f"changed by later learning: {', '.join(moved)}"
-    stages = len({found.stage for found in certificates})
+    stages = len({one.stage for one in certificates})
     return f"every task equal to the bit after each of {stages} {'stage' if stages == 1 else 'stages'}"

@@ -1,4 +1,4 @@
-"""The results of a run: every episode's return on every task after every task."""
+"""The results of a run: the returns of all episodes on every task after every stage."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -26,8 +26,8 @@ from holdfast.subnets.capacity import Capacity
 from holdfast.tasks.environments import Protocol
 
 Cells = list[list[Any]]  # [stage][task], None where not evaluated
-LARGEST = 1e30  # of returns: the square of a larger one overflows
-CELLS = {  # what each kind of result is
+LARGEST = 1e30  # largest return: the square of a larger one overflows
+CELLS = {  # the type of each kind of result
     "returns": list[float],
     "successes": list[bool],
     "lengths": list[int],
@@ -35,13 +35,13 @@ CELLS = {  # what each kind of result is
     "carried": int,
     "scores": dict[str, float],
 }
-SINCE_0_2 = ("offline", "scores")  # which matrices of version 0.1 do not have
+SINCE_0_2 = ("offline", "scores")  # fields that matrices of version 0.1 do not have
 METRICS = ("NormAvg", "AvgGap", "AvgF", "BWT", "FWT", "Success", "SuccessF")
 
 
 @dataclass
 class Matrix:
-    """matrix.json, as an object; rows are filled stage by stage."""
+    """The content of matrix.json; rows are filled stage by stage."""
 
     suite: str
     learner: str
@@ -55,14 +55,14 @@ class Matrix:
     successes: Cells = field(default_factory=list)  # the list of episode successes
     lengths: Cells = field(default_factory=list)  # the list of episode lengths
     distinct_episodes: Cells = field(default_factory=list)  # how many episodes differed
-    carried: Cells = field(default_factory=list)  # the stage that a result was carried over from, since nothing changed
+    carried: Cells = field(default_factory=list)  # the earlier stage a result was copied from (unchanged policy)
     scores: Cells = field(default_factory=list)  # offline scores by measure, of tasks without an environment
     offline: list[str] = field(default_factory=list)  # the tasks without an environment, which have no returns
     copies: int = 0
     task_copy: dict[str, int] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
     accounts: list[dict[str, Any]] = field(default_factory=list)  # per copy: occupied, free, and each task's share
-    single: list[float | None] | None = None  # what each task reaches when learned alone, for FWT
+    single: list[float | None] | None = None  # mean return of each task when learned alone, for FWT
 
     def __post_init__(self) -> None:
         for name in CELLS:
@@ -70,13 +70,13 @@ class Matrix:
                 setattr(self, name, [[None] * len(self.tasks) for _ in self.tasks])
 
     def record(self, stage: int, task: int, result: Evaluation) -> None:
-        """Enters what was earned on a task after a stage."""
+        """Enters the result of a task after a stage."""
         self.returns[stage][task], self.successes[stage][task] = result.returns, result.successes
         self.lengths[stage][task], self.distinct_episodes[stage][task] = result.lengths, result.distinct
         self.carried[stage][task] = None
 
     def carry(self, stage: int, task: int, origin: int) -> None:
-        """Enters what an earlier stage earned, since the policy and the episodes are the same to the bit."""
+        """Copies the result of an earlier stage, because the policy and the episodes are bit-identical."""
         for cells in (self.returns, self.successes, self.lengths, self.distinct_episodes, self.scores):
             cells[stage][task] = cells[origin][task]
         self.carried[stage][task] = origin
@@ -86,11 +86,11 @@ class Matrix:
         self.scores[stage][task], self.carried[stage][task] = score, None
 
     def played(self, stages: int | None = None) -> list[int]:
-        """The tasks that have an environment, or those of them that are learned by a number of stages."""
+        """Indices of the tasks that have an environment, among the first `stages` tasks."""
         return [index for index, task in enumerate(self.tasks[:stages]) if task not in self.offline]
 
     def evaluated(self, stage: int) -> bool:
-        """Whether all tasks learned by a stage that have an environment have results for it."""
+        """Whether all learned tasks with an environment have results for this stage."""
         return all(self.returns[stage][task] is not None for task in self.played(stage + 1))
 
     @property
@@ -105,30 +105,30 @@ class Matrix:
 
     @property
     def knows_success(self) -> bool:
-        """Whether any episode succeeded; in a game, say, none ever does."""
+        """Whether any episode succeeded; in games none does."""
         return any(any(cell or []) for row in self.successes for cell in row)
 
     @property
     def stages(self) -> int:
-        """How many stages are evaluated, from the first on."""
+        """The number of evaluated stages, counted from the first."""
         done = [self.evaluated(stage) for stage in range(len(self.tasks))]
         return done.index(False) if False in done else len(done)
 
     def metrics(self) -> dict[str, Any]:
-        """What the stages evaluated so far amount to, over the tasks that have an environment.
+        """The metrics of the evaluated stages, over the tasks that have an environment.
 
-        NormAvg, AvgGap, F, AvgF, BWT; FWT where `single` is known; Success and SuccessF where any episode succeeded.
+        NormAvg, AvgGap, F, AvgF, BWT; FWT if `single` is known; Success and SuccessF if any episode succeeded.
         """
         stages, played = self.stages, self.played(self.stages)
         if stages == 0:
             return {}
-        found: dict[str, Any] = {"stages": stages, "F": {}, **dict.fromkeys(METRICS)}
+        metrics: dict[str, Any] = {"stages": stages, "F": {}, **dict.fromkeys(METRICS)}
         if not played:
-            return found
+            return metrics
         done, rates = self.mean[:stages], self.success_rates[:stages]
         final = [float(np.mean(returns)) for returns in self.final.values()]
         targets = [self.targets[task] for task in played]
-        found |= {
+        metrics |= {
             "NormAvg": norm_avg(final, targets),
             "AvgGap": avg_gap(final, targets),
             "F": dict(zip((self.tasks[task] for task in played), forgetting(done, played), strict=True)),
@@ -137,16 +137,16 @@ class Matrix:
             "FWT": forward_transfer(done, self.single, played) if self.single else None,
         }
         if self.knows_success:
-            found |= {"Success": mean_success(rates, played), "SuccessF": success_forgetting(rates, played)}
-        return found
+            metrics |= {"Success": mean_success(rates, played), "SuccessF": success_forgetting(rates, played)}
+        return metrics
 
     @property
     def final(self) -> dict[str, list[float]]:
-        """The returns of every task's episodes after the last evaluated stage, if the task has an environment."""
+        """The episode returns after the last evaluated stage, by task with an environment."""
         return {self.tasks[task]: self.returns[self.stages - 1][task] for task in self.played(self.stages)}
 
     def intervals(self) -> dict[str, Any]:
-        """95 % confidence intervals, over episodes, of what the last stage earned.
+        """95 % confidence intervals over episodes of the results of the last stage.
 
         No interval if a task has a single distinct episode; then none for the means over tasks.
         """
@@ -169,62 +169,64 @@ class Matrix:
         }
 
     def success(self) -> dict[str, Any]:
-        """Final success rates and their 95 % confidence intervals; none where nothing ever succeeded, as in a game."""
+        """Final success rates with 95 % confidence intervals; empty if no episode ever succeeded, as in games."""
         if not self.knows_success:
             return {}
-        found, last = {}, self.stages - 1
+        rates, last = {}, self.stages - 1
         for task in self.played(self.stages):
             rate, interval = success_rate(self.successes[last][task], self.distinct_episodes[last][task])
-            found[self.tasks[task]] = {"rate": rate, "interval": interval}
-        return found
+            rates[self.tasks[task]] = {"rate": rate, "interval": interval}
+        return rates
 
     def to_json(self) -> dict[str, Any]:
-        """The record that matrix.json is; intervals when all is evaluated, since they take a moment."""
-        sure = {"intervals": self.intervals(), "success": self.success()} if self.stages == len(self.tasks) else {}
-        return {**asdict(self), "mean": self.mean, "metrics": self.metrics(), **sure}
+        """The content of matrix.json; intervals only for complete runs, because they take a moment."""
+        record = {**asdict(self), "mean": self.mean, "metrics": self.metrics()}
+        if self.stages == len(self.tasks):
+            record |= {"intervals": self.intervals(), "success": self.success()}
+        return record
 
     @classmethod
     def from_json(cls, record: Any) -> "Matrix":
-        """The matrix that a record describes; raises where it is none."""
+        """The matrix in the content of matrix.json; raises if it is invalid."""
         if not isinstance(record, dict):
-            raise Mistake("it is not that of a run of holdfast")
+            raise Mistake("it must be an object")
         names = [item.name for item in fields(cls)]
         if missing := [name for name in names if name not in record and name not in SINCE_0_2]:
             raise Mistake(f"{missing[0]} is missing")
         return conform({name: record[name] for name in names if name in record}, cls).checked()
 
     def checked(self) -> "Matrix":
-        """The matrix, if it can be one; otherwise raises."""
+        """The matrix; raises if its fields contradict each other."""
         count = len(self.tasks)
         conform(self.protocol, Protocol, "protocol")
         if not {"name", "episodes"} <= self.protocol.keys():
-            raise Mistake("protocol says neither its name nor its episodes")
+            raise Mistake("protocol must have a name and a number of episodes")
         conform(self.accounts, list[Capacity], "accounts")
         if not self.tasks or len(set(self.tasks)) != count:
-            raise Mistake("tasks must be names, each once")
-        if any(len(found) != count for found in (self.targets, self.single or self.tasks)):
-            raise Mistake("not as many targets as tasks")
+            raise Mistake("tasks must be different names")
+        if any(len(values) != count for values in (self.targets, self.single or self.tasks)):
+            raise Mistake("there must be one target per task")
         if not set(self.offline) <= set(self.tasks):
             raise Mistake(f"offline names other tasks: {', '.join(self.offline)}")
         for name, kind in CELLS.items():
             cells = getattr(self, name)
             if [len(row) for row in cells] != [count] * count:
-                raise Mistake(f"{name} has not as many results as tasks")
+                raise Mistake(f"{name} must have one row and one column per task")
             conform(cells, list[list[kind | None]], name)  # type: ignore[valid-type]
         for stage, task in product(range(count), range(count)):
             self._check_cell(stage, task)
         if "total" not in self.bytes or min(self.bytes.values()) < 0:
-            raise Mistake(f"bytes must say how many there are in total, got {self.bytes}")
+            raise Mistake(f"bytes must have a total, and no negative numbers, got {self.bytes}")
         if not all(0 <= copy < self.copies for copy in self.task_copy.values()):
-            raise Mistake(f"task_copy is {self.task_copy}, of {self.copies} copies")
+            raise Mistake(f"task_copy is {self.task_copy}, but there are {self.copies} copies")
         if self.accounts and len(self.accounts) != self.copies:
-            raise Mistake(f"{len(self.accounts)} accounts of {self.copies} copies")
+            raise Mistake(f"there are {len(self.accounts)} accounts, but {self.copies} copies")
         if any(account["total"] < 1 for account in self.accounts):
-            raise Mistake("a copy without weights")
+            raise Mistake("every copy must have weights")
         return self
 
     def _check_cell(self, stage: int, task: int) -> None:
-        """Raises unless a result is whole."""
+        """Raises unless the results of a cell are complete."""
         where, returns = f"{self.tasks[task]} after stage {stage}", self.returns[stage][task]
         others = [getattr(self, name)[stage][task] for name in ("successes", "lengths", "distinct_episodes")]
         origin, score = self.carried[stage][task], self.scores[stage][task]
@@ -232,7 +234,7 @@ class Matrix:
             if any(other is not None for other in (returns, *others)):
                 raise Mistake(f"{where} has results, but no environment")
             if score is not None and not all(map(isfinite, score.values())):
-                raise Mistake(f"a score of {where} that is not finite")
+                raise Mistake(f"{where} has a score that is not finite")
             return
         if returns is None:
             if any(other is not None for other in (*others, origin, score)):
@@ -240,17 +242,17 @@ class Matrix:
             return
         successes, lengths, distinct = others
         if not returns or successes is None or len(successes) != len(returns):
-            raise Mistake(f"no returns of {where}")
+            raise Mistake(f"{where} must have returns, and one success for each")
         if max(map(abs, returns)) > LARGEST:
-            raise Mistake(f"returns of {where} that are too large for a mean")
+            raise Mistake(f"{where} has returns that are too large for a mean")
         if lengths is None or len(lengths) != len(returns) or min(lengths) < 1:
-            raise Mistake(f"no lengths of {where}")
+            raise Mistake(f"{where} must have one length per return")
         if distinct is None or not 1 <= distinct <= len(returns):
-            raise Mistake(f"a count of episodes of {where} that cannot be")
+            raise Mistake(f"{where} has an impossible number of distinct episodes")
         if self.returns[task][task] is not None and len(returns) != len(self.returns[task][task]):
-            raise Mistake(f"not as many episodes of {where} as before")
+            raise Mistake(f"{where} must have as many episodes as in earlier stages")
         if origin is not None and not 0 <= origin < stage:
-            raise Mistake(f"{where} is carried over from stage {origin}")
+            raise Mistake(f"{where} cannot be carried over from stage {origin}")
 
 
 def _means(cells: Cells) -> list[list[float | None]]:
@@ -258,18 +260,18 @@ def _means(cells: Cells) -> list[list[float | None]]:
 
 
 def over_tasks(metric: Callable[..., Any], targets: Sequence[float]) -> Measure:
-    """A metric of final returns, for arrays of them, (..., tasks)."""
+    """A metric of final returns as a measure of arrays (..., tasks)."""
     return lambda means: metric(list(np.moveaxis(means, -1, 0)), targets)
 
 
 def reference(single: Matrix, tasks: Sequence[str]) -> list[float | None]:
-    """What each task reached when it was learned alone; none for a task without an environment."""
+    """The mean return of each task when it was learned alone; None for a task without an environment."""
     mean = single.mean
-    found: list[float | None] = []
+    returns: list[float | None] = []
     for task in tasks:
         index = single.tasks.index(task) if task in single.tasks else -1
         value = mean[index][index] if index >= 0 else None
         if value is None and task not in single.offline:
             raise Mistake(f"the reference run has no result for {task}")
-        found.append(value)
-    return found
+        returns.append(value)
+    return returns

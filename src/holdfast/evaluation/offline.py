@@ -15,10 +15,10 @@ BATCH = 64  # windows
 
 @torch.no_grad()
 def offline_score(policy: Policy, dataset: Dataset) -> dict[str, float]:
-    """The mean likelihood of the recorded actions if they are discrete, their mean squared error if not.
+    """The mean likelihood of recorded discrete actions, or the mean squared error of continuous ones.
 
-    The likelihood is the geometric mean over steps, exp(-loss). Episodes are cut into windows of the network's context,
-    one after the other, so that every step counts once; returns to go are the recorded ones.
+    The likelihood is the geometric mean over steps, exp(-loss). Episodes are cut into consecutive windows of the
+    network's context, so that every step counts once; returns to go are the recorded ones.
     """
     losses, steps = 0.0, 0
     actions = policy.interface.actions
@@ -35,7 +35,7 @@ def offline_score(policy: Policy, dataset: Dataset) -> dict[str, float]:
 
 
 def every_step_once(dataset: Dataset, context: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first steps and the lengths of windows that follow each other through every episode."""
+    """The first steps and lengths of consecutive windows that cover every episode."""
     pieces = [
         (start + offset, min(context, length - offset))
         for start, length in zip(dataset.starts.tolist(), dataset.lengths.tolist(), strict=True)

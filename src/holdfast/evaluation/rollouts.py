@@ -1,4 +1,4 @@
-"""Rollouts: a policy acts in a task's environments, all episodes of a protocol in lock-step."""
+"""Rollouts: a policy acts in the environments of a task, in many episodes at once."""
 
 import hashlib
 from collections import Counter
@@ -16,23 +16,23 @@ from holdfast.nets.policy import Policy
 from holdfast.tasks.environments import Environments, Protocol
 from holdfast.tasks.task import Task
 
-Rollouts = tuple[list[float], list[int], list[bool], list[bytes]]  # returns, lengths, successes, stories
-MARK = 8  # bytes for each step of a story: a hash of all that was observed and done until then
-END = bytes(MARK)  # the last of one that ended by itself
+Rollouts = tuple[list[float], list[int], list[bool], list[bytes]]  # returns, lengths, successes, histories
+MARK = 8  # bytes per step of a history: a hash of all observations and actions so far
+END = bytes(MARK)  # marks the end of a terminated episode
 
-Key = TypeVar("Key")
-Outcome = TypeVar("Outcome")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a policy earned, episode by episode."""
+    """The results of a policy, episode by episode."""
 
     returns: list[float]
     lengths: list[int]
     successes: list[bool]
-    distinct: int  # episodes that differ in anything observed or done; one that was cut may be another's beginning
-    recalled: bool = field(default=False, compare=False)  # not played here, but before
+    distinct: int  # number of different episodes; a truncated one that is the start of another does not count
+    recalled: bool = field(default=False, compare=False)  # whether it comes from the cache
 
     @property
     def mean(self) -> float:
@@ -41,7 +41,7 @@ class Evaluation:
 
 
 def evaluate(policy: Policy, task: Task, protocol: Protocol) -> Evaluation:
-    """Plays every episode of the protocol to its end."""
+    """Plays all episodes of the protocol."""
     ((_, result),) = evaluate_together([(policy, task)], protocol)
     return result
 
@@ -49,10 +49,10 @@ def evaluate(policy: Policy, task: Task, protocol: Protocol) -> Evaluation:
 def evaluate_together(
     players: Sequence[tuple[Policy, Task]], protocol: Protocol, groups: int | None = None
 ) -> Iterator[tuple[str, Evaluation]]:
-    """The same for several policies, each in its own task: while some are simulated, others act.
+    """Evaluates several policies, each in its own task: while some environments step, other policies act.
 
-    Yields a task's name and its result as soon as its last episode ends. A policy's episodes are in two groups on a
-    GPU, so that one alone has something to do as well.
+    Yields the name of a task and its result as soon as its last episode ends. On a GPU the episodes of a policy are
+    played in two groups, so that a single policy does not wait either.
     """
     with ExitStack() as stack:
         rollouts = {
@@ -65,15 +65,15 @@ def evaluate_together(
         for (name, number), played in side_by_side(rollouts):
             ended[name][number] = played
             if len(ended[name]) == sizes[name]:
-                yield name, evaluation([ended[name][number] for number in range(sizes[name])])
+                yield name, merge_groups([ended[name][number] for number in range(sizes[name])])
 
 
 def rollout_groups(
     policy: Policy, task: Task, protocol: Protocol, groups: int | None, stack: ExitStack
 ) -> list[Generator[None, None, list[Rollouts]]]:
-    """A policy's groups of episodes, each with simulators of its own that the stack closes."""
+    """The groups of a policy's episodes, each with its own environments, which the stack closes."""
     if task.environments is None:
-        raise Mistake(f"{task.name} has no environments to play in: give the task some, or score it offline")
+        raise Mistake(f"{task.name} has no environments: add environments to the task, or score it offline")
     count = min(groups or (2 if policy.device.type == "cuda" else 1), protocol.episodes)
     share = replace(protocol, lanes=-(-min(protocol.lanes, protocol.episodes) // count))
     simulators = [stack.enter_context(closing(task.environments(share))) for _ in range(count)]
@@ -83,35 +83,35 @@ def rollout_groups(
     ]
 
 
-def evaluation(groups: Sequence[list[Rollouts]]) -> Evaluation:
-    """What all groups had, in the order of the seeds: the rounds went round the groups."""
+def merge_groups(groups: Sequence[list[Rollouts]]) -> Evaluation:
+    """Merges the rounds of all groups in the order of the seeds; round i belongs to group i % len(groups)."""
     rounds = [played for turn in zip_longest(*groups) for played in turn if played is not None]
-    returns, lengths, successes, stories = (list(chain(*column)) for column in zip(*rounds, strict=True))
-    return Evaluation(returns, lengths, successes, count_distinct(stories))
+    returns, lengths, successes, histories = (list(chain(*column)) for column in zip(*rounds, strict=True))
+    return Evaluation(returns, lengths, successes, count_distinct(histories))
 
 
-def count_distinct(stories: Sequence[bytes]) -> int:
-    """How many are not the same as another, or its beginning: in order, such a one stands before one it begins."""
-    ordered = sorted(stories)
+def count_distinct(histories: Sequence[bytes]) -> int:
+    """The number of histories that are not a prefix of another; sorting puts a prefix before what it starts."""
+    ordered = sorted(histories)
     return len(ordered) - sum(later.startswith(earlier) for earlier, later in pairwise(ordered))
 
 
-def side_by_side(rollouts: Mapping[Key, Generator[None, None, Outcome]]) -> Iterator[tuple[Key, Outcome]]:
-    """Carries these on in turn to their ends; yields the key of each, and what it returned, when it ends."""
-    going = dict(rollouts)
-    while going:
-        for key, rollout in list(going.items()):
+def side_by_side(rollouts: Mapping[K, Generator[None, None, V]]) -> Iterator[tuple[K, V]]:
+    """Advances these generators in turn; yields the key and the return value of each when it ends."""
+    running = dict(rollouts)
+    while running:
+        for key, rollout in list(running.items()):
             try:
                 next(rollout)
             except StopIteration as end:
-                del going[key]
+                del running[key]
                 yield key, end.value
 
 
 def rollout_rounds(
     policy: Policy, task: Task, environments: Environments, rounds: Sequence[Sequence[int]]
 ) -> Generator[None, None, list[Rollouts]]:
-    """One round of seeds after the other."""
+    """Plays one round of seeds after another."""
     played = []
     for seeds in rounds:
         played.append((yield from rollout(policy, task, environments, seeds)))
@@ -121,40 +121,40 @@ def rollout_rounds(
 def rollout(
     policy: Policy, task: Task, environments: Environments, seeds: Sequence[int]
 ) -> Generator[None, None, Rollouts]:
-    """One episode per seed; pauses whenever it would wait for the simulators."""
+    """Plays one episode per seed; yields whenever it would wait for the simulators."""
     count = len(seeds)
     observations = environments.reset(seeds)
     policy.reset(count)
     rewards, totals = np.zeros(count), np.zeros(count)
     lengths, successes, live = np.zeros(count, int), np.zeros(count, bool), np.ones(count, bool)
-    hashes, stories = [hashlib.sha256() for _ in seeds], [bytearray() for _ in seeds]
+    hashes, histories = [hashlib.sha256() for _ in seeds], [bytearray() for _ in seeds]
     check_step(task, live, lengths, totals, observations)
     while live.any():
         actions = policy.act(observations, rewards)
         environments.begin(actions)
         for lane in np.flatnonzero(live):
             hashes[lane].update(observations[lane].tobytes() + np.asarray(actions[lane]).tobytes())
-            stories[lane] += hashes[lane].digest()[:MARK]
+            histories[lane] += hashes[lane].digest()[:MARK]
         yield
         step = environments.finish()
         rewards = np.where(live, step.rewards, 0.0)
         totals, lengths = totals + rewards, lengths + live
         successes |= live & step.succeeded
         for lane in np.flatnonzero(live & step.ended & ~step.cut):
-            stories[lane] += END
+            histories[lane] += END
         live &= ~step.ended
         observations = step.observations.copy()
-        observations[~live] = 0  # what is there means nothing, and a policy need not be able to read it
+        observations[~live] = 0  # undefined after the end, and a policy may not be able to read it
         check_step(task, live, lengths, totals, observations)
-    return totals.tolist(), lengths.tolist(), successes.tolist(), [bytes(story) for story in stories]
+    return totals.tolist(), lengths.tolist(), successes.tolist(), [bytes(history) for history in histories]
 
 
 def check_step(task: Task, live: np.ndarray, lengths: np.ndarray, totals: np.ndarray, observations: np.ndarray) -> None:
-    """Raises if the environments give what is no episode of the task."""
+    """Raises if an episode exceeds the horizon, or a reward or an observation is not finite."""
     steps, horizon = lengths.max(), task.interface.horizon
     if live.any() and steps >= horizon:
         raise Mistake(
-            f"an episode of {task.name} goes on after {horizon} steps, its horizon: its simulator must end it"
+            f"an episode of {task.name} continues after its horizon of {horizon} steps: its simulator must end it"
         )
     if not np.isfinite(totals).all() or not finite(observations):
-        raise Mistake(f"the simulator of {task.name} gave a reward or an observation that is not finite, step {steps}")
+        raise Mistake(f"the simulator of {task.name} gave a reward or observation that is not finite, at step {steps}")

@@ -1,9 +1,9 @@
-"""How sure a result is: 95 % confidence intervals, and a mean that outliers do not move.
+"""Statistics of results: 95 % confidence intervals and interquartile means.
 
 A learner's results are runs, one per seed; a run is, for each task, the returns of its episodes. Bootstrap intervals
-draw runs, then episodes within each task of a drawn run, both with replacement, and take percentiles; they are the
-same at every call. One run tells what other episodes might give, not what another seed might, and three seeds are few.
-Where returns are of several stages, an episode is drawn with what it earned at each of them: starts are the same.
+draw runs, then episodes within each task of a drawn run, both with replacement, and take percentiles; they are
+deterministic. The interval of one run covers other episodes, not other seeds, and three seeds are few. If returns are
+of several stages, an episode is drawn with its returns at all stages, because its start is the same at each.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,18 +13,18 @@ import numpy as np
 Interval = tuple[float, float]
 Returns = Sequence[float] | np.ndarray  # of a task's episodes, (episodes,) or (stages, episodes)
 Run = Sequence[Returns]  # [task]
-Measure = Callable[[np.ndarray], np.ndarray]  # of mean returns (..., tasks), numbers (...)
+Measure = Callable[[np.ndarray], np.ndarray]  # from mean returns (..., tasks) to numbers (...)
 
 RESAMPLES = 5_000
-Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
+Z = 1.959963984540054  # 95 % of a normal distribution are within this many standard deviations
 
 
 def resample(
     runs: Sequence[Run], distinct: Sequence[Sequence[int]] | None = None, resamples: int = RESAMPLES
 ) -> np.ndarray:
-    """Mean returns as they might have been, (resamples, runs, tasks) or (resamples, runs, tasks, stages).
+    """Bootstrap resamples of mean returns, (resamples, runs, tasks) or (resamples, runs, tasks, stages).
 
-    Of a task's episodes as many are drawn as are distinct, for each run and task; by default all are.
+    For each run and task, as many episodes are drawn as there are distinct ones; by default as many as there are.
     """
     rng = np.random.default_rng(0)
     drawn = rng.integers(len(runs), size=(resamples, len(runs)))
@@ -41,29 +41,29 @@ def resample(
 
 
 def interval(drawn: np.ndarray, measure: Measure) -> Interval:
-    """Of the mean over runs of a measure, from resampled mean returns."""
+    """The interval of a measure's mean over runs, from resampled mean returns."""
     return middle(measure(drawn).mean(axis=1))
 
 
 def middle(values: np.ndarray) -> Interval:
-    """Between what 95 % of the values lie."""
+    """The bounds of the central 95 % of the values."""
     low, high = np.quantile(values, [0.025, 0.975])
     return float(low), float(high)
 
 
 def task_mean(task: int) -> Measure:
-    """The measure that is one task's mean return."""
+    """The mean return of one task, as a measure."""
     return lambda means: means[..., task]
 
 
 def success_rate(successes: Sequence[bool], distinct: int) -> tuple[float, Interval]:
-    """The share of episodes that succeeded, and its interval; the same episode twice is no more evidence."""
+    """The share of episodes that succeeded, and its interval; only distinct episodes count as evidence."""
     rate = float(np.mean(successes))
     return rate, wilson(rate * distinct, distinct)
 
 
 def wilson(successes: float, count: int) -> Interval:
-    """Of a success rate (Wilson 1927); sensible also where every episode succeeded, or none."""
+    """The interval of a success rate (Wilson 1927); also valid if all episodes succeeded, or none."""
     rate, weight = successes / count, Z**2 / count
     middle = (rate + weight / 2) / (1 + weight)
     reach = Z / (1 + weight) * (rate * (1 - rate) / count + weight / (4 * count)) ** 0.5

@@ -1,4 +1,4 @@
-"""A quadratic pull towards what earlier tasks need: what EWC and SI add to a step."""
+"""The quadratic penalty of EWC and SI, which keeps parameters near their earlier values."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from holdfast.training.step import Addition
 
 
 class Anchor(Addition):
-    """Adds the gradient of strength / 2 * sum(importance * (parameter - anchor)^2), tasks summed.
+    """Adds the gradient of strength / 2 * sum(importance * (parameter - anchor)^2), summed over tasks.
 
-    Kept as two sums, `importance` and `importance * anchor`: for several anchors they say the same.
+    Two sums over tasks are sufficient: of `importance`, and of `importance * anchor` (here `pulled`).
     """
 
     def __init__(self, strength: float, importance: dict[str, Tensor], pulled: dict[str, Tensor]) -> None:
         self.importance, self.pulled = dict(sorted(importance.items())), dict(sorted(pulled.items()))
-        self.strength = strength if importance else 0.0  # before a second task it decides nothing
+        self.strength = strength if importance else 0.0  # has no effect before the second task
 
     def on_gradients(self, parameters: dict[str, nn.Parameter]) -> None:
         for name, importance in self.importance.items():

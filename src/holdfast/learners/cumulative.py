@@ -18,7 +18,7 @@ NOTHING = torch.zeros(0, 2, dtype=torch.int64)  # a row per stored trajectory: t
 
 @dataclass(frozen=True)
 class CumulativeConfig(DenseConfig):
-    """Rehearsal of stored trajectories."""
+    """Replay of stored trajectories."""
 
     mix: Annotated[float, Range(over=0, under=1)] = 0.5
     """Share of every batch that is replayed, from the second task on."""
@@ -27,7 +27,7 @@ class CumulativeConfig(DenseConfig):
 
 
 class Cumulative(DenseLearner):
-    """Stores trajectories, not weights; what is stored is named by task and number, since datasets are fixed."""
+    """Stores which trajectories to replay, by task and number; the datasets themselves do not change."""
 
     config: CumulativeConfig
 
@@ -40,14 +40,14 @@ class Cumulative(DenseLearner):
     def stored(self, datasets: Datasets) -> dict[str, Windows]:
         """The stored trajectories of every earlier task that still has some."""
         kept = self.memory.get("stored", NOTHING)
-        found = {}
+        windows = {}
         for index, (name, role) in enumerate(self.roles.items()):
             episodes = kept[kept[:, 0] == index, 1].sort().values.tolist()
             if episodes:
                 _, active = treat(self.config, role.interface, datasets(name))
                 taken = datasets(name).take(episodes)
-                found[name] = windows_of(taken, self.normalisers[name], active, self.config, self.device)
-        return found
+                windows[name] = windows_of(taken, self.normalisers[name], active, self.config, self.device)
+        return windows
 
     def _store(self, lesson: Lesson) -> None:
         rng = numpy_stream(lesson.seed, "reservoir")
@@ -57,8 +57,8 @@ class Cumulative(DenseLearner):
             row = [len(self.learned), episode]
             if self.config.capacity is None or len(kept) < self.config.capacity:
                 kept.append(row)
-            elif (place := int(rng.integers(seen))) < self.config.capacity:
-                kept[place] = row
+            elif (index := int(rng.integers(seen))) < self.config.capacity:
+                kept[index] = row
         datasets = [*map(lesson.datasets, self.learned), lesson.task.dataset]
         stored = sum(datasets[index].episode(number).nbytes for index, number in kept)
         self.memory = {"stored": torch.tensor(kept), "seen": torch.tensor(seen), "bytes": torch.tensor(stored)}

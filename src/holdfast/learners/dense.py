@@ -1,4 +1,4 @@
-"""Learners with one dense network for all tasks: what they share."""
+"""The base of learners with one dense network for all tasks."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ Treatment = Literal["equal", "paper"]
 
 @dataclass(frozen=True)
 class DenseConfig(LearnerConfig):
-    """A dense network."""
+    """The settings of learners with one dense network."""
 
     treatment: Treatment = "equal"
     """equal: normalise and mask actions per task, as sparse learners do. paper: neither, as published for Panda."""
@@ -32,24 +32,24 @@ class DenseConfig(LearnerConfig):
 
 @dataclass(frozen=True)
 class Lesson:
-    """A task that is about to be learned, with all that a method needs for it."""
+    """A task that is about to be learned, with everything that a method needs."""
 
     task: Task
-    windows: Windows  # the task's own data
+    windows: Windows  # of the task
     seed: int
     recorder: Recorder
     datasets: Datasets  # of earlier tasks
 
 
 def treat(config: DenseConfig, interface: Interface, dataset: Dataset) -> tuple[Normaliser, Tensor]:
-    """A task's normaliser, and the action dimensions that count."""
+    """A task's normaliser, and one for each action dimension that counts in the loss."""
     if config.treatment == "paper":
         return Normaliser.identity(), ones_like(interface.actions.active)
     return interface.normaliser(dataset), interface.actions.active
 
 
 class DenseLearner(Learner):
-    """One network, trained on task after task: without anything added, it forgets."""
+    """One network that is trained on one task after another; it forgets unless a method prevents it."""
 
     retains = False
     config: DenseConfig
@@ -58,22 +58,22 @@ class DenseLearner(Learner):
     def __init__(self, config: DenseConfig, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(config, seed, device)
         self.normalisers: dict[str, Normaliser] = {}
-        self.memory: Tensors = {}  # what a method keeps to learn on with, beside the network
+        self.memory: Tensors = {}  # what the method needs for later tasks, besides the network
 
     @property
     def shape(self) -> Interface:
-        """What the network was made for: the interface of the first task."""
+        """The interface that the network was built for: that of the first task."""
         return next(iter(self.roles.values())).interface
 
     @abstractmethod
     def fit_task(self, lesson: Lesson) -> None:
-        """Trains the network on a task's windows, with what the method adds."""
+        """Trains the network on a task's windows; this is the method."""
 
     def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
         if self.roles and not self.shape.fits(task.interface):
             raise Mistake(
-                f"{task.name} has other observations or actions, or a longer horizon, than {self.learned[0]}, and this "
-                "learner has one network for all tasks: use a learner that can open a copy, such as affinity-l"
+                f"{task.name} differs from {self.learned[0]} in observations or actions, or has a longer horizon, but "
+                "this learner has one network for all tasks: use a learner that can open a copy, such as affinity-l"
             )
         before = self.snapshot()
         try:
@@ -82,7 +82,7 @@ class DenseLearner(Learner):
             self.normalisers[task.name], active = treat(self.config, task.interface, task.dataset)
             windows = windows_of(task.dataset, self.normalisers[task.name], active, self.config, self.device)
             self.fit_task(Lesson(task, windows, derive(self.seed, "fit", task.name), recorder, datasets))
-        except BaseException:  # an interruption too: half a task is no task
+        except BaseException:  # also when interrupted: a task is learned completely or not at all
             self.restore(before)
             raise
 

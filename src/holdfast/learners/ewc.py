@@ -1,4 +1,4 @@
-"""EWC: parameters that the Fisher information calls important are held near where a task left them."""
+"""EWC: a penalty keeps parameters with high Fisher information near their values after earlier tasks."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -27,11 +27,11 @@ class EwcConfig(DenseConfig):
     fisher_batches: Annotated[int, Range(least=1, most=10**9)] = 50
     """Number of batches that the Fisher information is estimated from."""
     over: Literal["all", "last"] = "all"
-    """Tasks whose Fisher information counts: all earlier ones, summed, or the last one alone."""
+    """Tasks whose Fisher information is used: the sum over all earlier tasks, or only the last task."""
 
 
 class Ewc(DenseLearner):
-    """Naive, with an anchor."""
+    """The naive learner with a penalty weighted by the Fisher information."""
 
     config: EwcConfig
 
@@ -49,7 +49,7 @@ class Ewc(DenseLearner):
 
 
 def fisher_information(net: nn.Module, windows: Sampler, config: EwcConfig, seed: int) -> dict[str, Tensor]:
-    """The diagonal, as the mean over batches of the squared gradient of the batch's loss."""
+    """The diagonal Fisher information: the mean over batches of the squared gradient of the batch loss."""
     parameters = trainable(net)
     fisher = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
     for batch in range(config.fisher_batches):
@@ -62,4 +62,4 @@ def fisher_information(net: nn.Module, windows: Sampler, config: EwcConfig, seed
     return fisher
 
 
-EWC = LearnerSpec(Ewc, lambda net: EwcConfig(net, FitConfig()), "one dense network, held by Fisher information")
+EWC = LearnerSpec(Ewc, lambda net: EwcConfig(net, FitConfig()), "one dense network, penalty by Fisher information")

@@ -1,4 +1,4 @@
-"""What every learner is: it learns tasks one after another, and acts in those it has learned."""
+"""The base of all learners: they learn tasks one after another and give policies for them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from holdfast.training.config import FitConfig
 from holdfast.training.recorder import Recorder, Silent
 
 SILENT = Silent()
-Datasets = Callable[[str], Dataset]  # the data of an earlier task, by the task's name
+Datasets = Callable[[str], Dataset]  # loads the data of an earlier task, by its name
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class LearnerConfig:
 
 @dataclass(frozen=True)
 class LearnerSpec:
-    """A learner as it is registered: its class, its settings for a backbone, and a line about it."""
+    """A registered learner: its class, its default settings for a backbone, and a one-line description."""
 
     learner: "Callable[..., Learner]"
     config: Callable[[NetConfig], LearnerConfig]
@@ -49,7 +49,7 @@ class LearnerSpec:
 
 @dataclass(frozen=True)
 class Role:
-    """What a learner keeps of a learned task, beside its weights, to act in it."""
+    """What a policy needs of a task besides weights: its interface and its target return."""
 
     interface: Interface
     target: float
@@ -60,40 +60,40 @@ class Role:
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> "Role":
-        """The role that was recorded so."""
+        """The role that `record` described."""
         return cls(Interface.read(record["interface"]), float(record["target"]))
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that a learner has learned, as it is kept on disk."""
+    """The complete state of a learner, as it is saved."""
 
-    weights: dict[str, Tensors]  # what acts: name of a file -> its tensors
-    memory: Tensors  # what only learning the next task needs
+    weights: dict[str, Tensors]  # tensors that policies need, by file name
+    memory: Tensors  # tensors that only later learning needs
     notes: dict[str, Any]  # plain data
-    rehearsed: int = 0  # bytes of recorded data that the memory stands for
+    rehearsed: int = 0  # bytes of stored trajectories, which the memory refers to
 
     def bytes(self) -> dict[str, int]:
-        """What keeping this costs: the weights that act, and what only learning on needs."""
+        """The size in bytes: of the weights, of the memory, and in total."""
         weights = sum(tensor.nbytes for tensors in self.weights.values() for tensor in tensors.values())
         memory = sum(tensor.nbytes for tensor in self.memory.values()) + self.rehearsed
         return {"weights": weights, "memory": memory, "total": weights + memory}
 
 
 def no_datasets(name: str) -> Dataset:
-    """Raises: the data of earlier tasks is not at hand."""
+    """Raises: the data of earlier tasks is not available."""
     raise Mistake(
-        f"this learner needs the data of {name} to learn another task, and it is not at hand: "
+        f"this learner needs the data of {name} to learn another task, but it is not available: "
         "use a learner that does not replay data"
     )
 
 
 class Learner(ABC):
-    """One agent that learns tasks as they arrive; it knows no suite and no number of tasks."""
+    """An agent that learns one task after another; it does not know which tasks will follow."""
 
-    retains: bool  # whether a learned task stays equal to the bit, so that the newest snapshot serves every stage
+    retains: bool  # whether learned tasks stay bit-identical, so that the last snapshot is valid for every stage
     joint = False  # whether all tasks are learned in one call
-    targets: Mapping[str, float] = MappingProxyType({})  # returns to ask policies for, where not the tasks' own
+    targets: Mapping[str, float] = MappingProxyType({})  # target returns by task, instead of the tasks' own
     plan: Any = None  # the plan that the learner was made from, if it was made by name (runs/configure.py)
 
     def __init__(self, config: LearnerConfig, seed: int = 0, device: str = "cpu") -> None:
@@ -106,14 +106,14 @@ class Learner(ABC):
         return list(self.roles)
 
     def learn(self, task: Task, datasets: Datasets = no_datasets, recorder: Recorder = SILENT) -> None:
-        """Learns one more task from its dataset; `datasets` loads the data of earlier tasks where that is needed."""
+        """Learns one more task from its dataset; `datasets` loads the data of earlier tasks if it is needed."""
         self.learn_all([task], datasets, recorder)
 
     def learn_all(self, tasks: Sequence[Task], datasets: Datasets = no_datasets, recorder: Recorder = SILENT) -> None:
         """Learns these tasks: all at once if the learner is joint, otherwise one after another."""
         for task in tasks:
             if task.name in self.roles:
-                raise Mistake(f"{task.name} is already learned: what is learned stays as it is")
+                raise Mistake(f"{task.name} is already learned, and a task can be learned only once")
         if self.joint:
             self.train_jointly(tasks, recorder)
             self.roles |= {task.name: self.role_in(task) for task in tasks}
@@ -123,69 +123,69 @@ class Learner(ABC):
             self.roles[task.name] = self.role_in(task)
 
     def check_capacity(self, interface: Interface) -> None:  # noqa: B027  most learners have room for any task
-        """Raises if it can be foreseen that there is no room for the planned number of tasks with this interface."""
+        """Raises if the network is too small for the planned number of tasks with this interface."""
 
     @abstractmethod
     def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
-        """Trains on a task; if it fails, the learner must be as it was before."""
+        """Trains on a task; if it raises, the learner must be unchanged."""
 
     def train_jointly(self, tasks: Sequence[Task], recorder: Recorder) -> None:
-        """Trains on all tasks at once; only where `joint` is true."""
+        """Trains on all tasks at once; only for learners with `joint = True`."""
         raise NotImplementedError
 
     @abstractmethod
     def policy(self, name: str, task: Task | None = None) -> Policy:
-        """The policy of a learned task, which later learning does not change; `task` is where it acts, if elsewhere."""
+        """A learned task's policy, which later learning does not change; `task` is another task to act in."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """All that was learned so far."""
+        """The current state."""
 
     @abstractmethod
     def restore(self, snapshot: Snapshot) -> None:
-        """Back to where a snapshot was taken."""
+        """Restores the state of a snapshot."""
 
     def role_in(self, task: Task) -> Role:
-        """The role that a policy has in a task."""
+        """The role of a policy in this task."""
         return Role(task.interface, self.targets.get(task.name, task.target))
 
     def role(self, name: str, task: Task | None) -> Role:
-        """Where the policy of a learned task acts: in that task, or in another that is given."""
+        """The role of a learned task's policy: in that task, or in another one if given."""
         if name not in self.roles:
             known = f"it has learned {', '.join(self.roles)}" if self.roles else "nothing is learned yet"
             raise Mistake(f"there is no policy for {name}: {known}")
         return self.role_in(task) if task else self.roles[name]
 
     def acting(self, role: Role, shape: Interface, tensors: Tensors, normaliser: Normaliser) -> Policy:
-        """A policy with these parameters, in a network of its own; `shape` is what the parameters were made for."""
+        """A policy with its own network and these parameters, which were made for the interface `shape`."""
         net = new_net(self.config.net, replace(role.interface, horizon=shape.horizon), self.seed)
         net.load_state_dict(tensors)
         return Policy(net.to(self.device), normaliser, role.target, self.config.fit.return_scale)
 
     def notes(self) -> dict[str, Any]:
-        """What every snapshot says in plain data."""
+        """The plain data of every snapshot."""
         roles = {name: role.record() for name, role in self.roles.items()}
         return {"learned": self.learned, "roles": roles, "routes": self.routes()}
 
     def read_notes(self, notes: Mapping[str, Any]) -> None:
-        """Takes over what a snapshot's notes say of the learned tasks."""
+        """Restores the learned tasks from the notes of a snapshot."""
         self.roles = {name: Role.read(notes["roles"][name]) for name in notes["learned"]}
 
     @property
     def copies(self) -> int:
-        """How many backbones of weights there are."""
+        """The number of model copies."""
         return 1
 
     def task_copy(self, name: str) -> int:
-        """The copy that a learned task is in."""
+        """The copy of a learned task."""
         return 0
 
     def routes(self) -> list[dict[str, Any]]:
-        """For each learned task, why it is in its copy; nothing where nothing is decided."""
+        """The routing decision of each learned task; empty without routing."""
         return []
 
     def accounts(self) -> list[dict[str, Any]]:
-        """For each copy, what tasks own of it; nothing where nothing is owned."""
+        """The capacity of each copy; empty if tasks do not own weights."""
         return []
 
 

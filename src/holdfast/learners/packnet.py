@@ -32,7 +32,7 @@ class PackNetConfig(SubnetworkConfig):
 
 
 class PackNet(SubnetworkLearner):
-    """Every task sees all weights that earlier tasks kept, and keeps some more."""
+    """Every task uses all weights that earlier tasks kept, and keeps some of the free ones."""
 
     config: PackNetConfig
 
@@ -40,7 +40,7 @@ class PackNet(SubnetworkLearner):
         fitting = self.fitting(task.interface)
         room = self.room(fitting[0] if fitting else self.copies, task.interface)
         counts = next_task_counts(self.subnets, room.layout, free_entries(room.layout, room.copy), len(room.earlier))
-        if not any(counts):  # where one tensor has nothing left, the task still sees what earlier tasks own of it
+        if not any(counts):  # if only some tensors are full, the task still uses what earlier tasks own of them
             raise Mistake(
                 f"no weights are left for {task.name}: subnets.tasks must be at least the number of tasks to learn"
             )
@@ -66,7 +66,7 @@ class PackNet(SubnetworkLearner):
 
 
 def prune(trained: Masked, room: Room, counts: Sequence[int]) -> tuple[Tensor, Copy]:
-    """Keeps the largest free weights of each tensor: the task's mask, and the copy with the other free ones at zero."""
+    """Keeps the largest free weights of each tensor: returns the mask, and the copy with other free weights at zero."""
     values, occupied = trained.values().detach().cpu(), room.copy.occupied
     magnitudes = values.abs().masked_fill(occupied, -1.0)
     pieces = zip(room.layout.pieces(magnitudes), counts, strict=True)
@@ -75,7 +75,7 @@ def prune(trained: Masked, room: Room, counts: Sequence[int]) -> tuple[Tensor, C
 
 
 def config(net: NetConfig) -> PackNetConfig:
-    """The default settings: free weights are shared out equally among the tasks to come."""
+    """The default settings: the remaining tasks get equal shares of the free weights."""
     subnets = SubnetConfig(schedule="equal_remaining", reuse=False, exclude=net.unmasked)
     return PackNetConfig(net, FitConfig(), subnets)
 

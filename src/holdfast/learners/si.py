@@ -1,4 +1,4 @@
-"""SI: parameters are held by how much each of them lowered the loss along the path of training."""
+"""SI: a penalty keeps parameters that lowered the loss of earlier tasks near their values."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ class SiConfig(DenseConfig):
 
 
 class Path(Addition):
-    """The pull, and the path integral of the task's own gradient (before pull and clipping) over the steps taken."""
+    """The penalty, and the path integral of the loss gradient (without penalty and clipping) over training."""
 
     def __init__(self, anchor: Anchor, parameters: dict[str, nn.Parameter]) -> None:
         self.anchor = anchor
@@ -52,11 +52,11 @@ class Path(Addition):
         return self.anchor.given() | self.tensors()
 
     def tensors(self) -> dict[str, Tensor]:
-        return under("integral", self.integral)  # the start is where a resumed fit begins, too
+        return under("integral", self.integral)  # a resumed fit begins with the same start
 
     @torch.no_grad()
     def importance(self, parameters: dict[str, nn.Parameter], damping: float) -> dict[str, Tensor]:
-        """Per parameter: what it lowered the loss by, over the square of the way it went."""
+        """Per parameter: its part in the decrease of the loss, divided by its squared change plus damping."""
         return {
             name: self.integral[name].clamp(min=0) / ((parameter - self.start[name]) ** 2 + damping)
             for name, parameter in parameters.items()
@@ -64,19 +64,19 @@ class Path(Addition):
 
 
 class Si(DenseLearner):
-    """Naive, with an anchor that is measured while training."""
+    """The naive learner with a penalty weighted by path integrals."""
 
     config: SiConfig
 
     def fit_task(self, lesson: Lesson) -> None:
         parameters = trainable(self.net)
         total, pulled = part(self.memory, "importance"), part(self.memory, "pulled")
-        path = Path(Anchor(2 * self.config.strength, total, pulled), parameters)  # c * sum(...): no half in it
+        path = Path(Anchor(2 * self.config.strength, total, pulled), parameters)  # 2: SI's penalty has no factor 1/2
         fit(self.net, lesson.windows, self.config.fit, lesson.seed, lesson.recorder, "task", path)
         for name, importance in path.importance(parameters, self.config.damping).items():
             total[name] = total.get(name, 0) + importance
-            pulled[name] = total[name] * parameters[name].detach()  # one anchor: where the last task ended
+            pulled[name] = total[name] * parameters[name].detach()  # one anchor: the parameters after the last task
         self.memory = under("importance", total) | under("pulled", pulled)
 
 
-SI = LearnerSpec(Si, lambda net: SiConfig(net, FitConfig()), "one dense network, held by path integrals")
+SI = LearnerSpec(Si, lambda net: SiConfig(net, FitConfig()), "one dense network, penalty by path integrals")

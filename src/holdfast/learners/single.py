@@ -1,4 +1,4 @@
-"""Single: an independent dense network per task, the reference for what a task is worth on its own."""
+"""Single: an independent dense network per task, the reference for forward transfer."""
 
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
@@ -13,7 +13,7 @@ from holdfast.training.recorder import Recorder
 
 
 class Single(Learner):
-    """As many networks as tasks: nothing is shared, nothing is forgotten, nothing is gained."""
+    """One network per task: no sharing, no forgetting and no transfer."""
 
     retains = True
     config: DenseConfig
@@ -24,7 +24,7 @@ class Single(Learner):
         self.normalisers: dict[str, Normaliser] = {}
 
     def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
-        # Not seeded by the task's place in the order: alone is alone.
+        # The seed does not depend on the task's position in the order.
         net = new_net(self.config.net, task.interface, self.seed, task.name).to(self.device)
         normaliser, active = treat(self.config, task.interface, task.dataset)
         windows = windows_of(task.dataset, normaliser, active, self.config, self.device)

@@ -1,4 +1,4 @@
-"""Sparse: every task gets a subnetwork of a model copy, chosen by affinity; what a task owns never moves again."""
+"""Sparse: every task gets a subnetwork of a model copy, chosen by affinity; its weights never change afterwards."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -40,11 +40,11 @@ class SparseConfig(SubnetworkConfig):
     """Sparse subnetworks in model copies."""
 
     routing: Routing
-    """How a task finds its copy; without routing all tasks are in one copy."""
+    """How the copy of a task is chosen; without routing all tasks share one copy."""
 
 
 class TaskProbe(Probe):
-    """A task that is about to be learned."""
+    """The probe of a task that is about to be learned."""
 
     def __init__(self, task: Task, learner: "Sparse", memory: int) -> None:
         self.task, self.config, self.device = task, learner.config, learner.device
@@ -58,18 +58,18 @@ class TaskProbe(Probe):
 
 
 class Sparse(SubnetworkLearner):
-    """TSN-Core, TSN-ReplayKL and TSN-Affinity: one class, told apart by their routing."""
+    """TSN-Core, TSN-ReplayKL and TSN-Affinity, which differ only in their routing."""
 
     config: SparseConfig
 
     def __init__(self, config: SparseConfig, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(config, seed, device)
         self.decisions: list[dict[str, Any]] = []
-        self.comparing = cache(self._comparing)  # one network a shape
+        self.comparing = cache(self._comparing)  # one network per interface
 
     def check_capacity(self, interface: Interface) -> None:
         super().check_capacity(interface)
-        if self.config.routing is None:  # all tasks are in one copy, so what each of them finds there is known
+        if self.config.routing is None:  # all tasks share one copy, so their shares are known
             check_room(self.subnets, self.layout(interface))
 
     def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
@@ -85,12 +85,12 @@ class Sparse(SubnetworkLearner):
         fit(masked, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder, "task")
         claimed, subnetwork = claim(self.subnets, masked, decision.copy, normaliser)
         kept = self._keep(task, room, claimed, subnetwork)
-        # From here on nothing can fail: what fails before leaves the learner as it was.
+        # Nothing below can fail, so a failure leaves the learner unchanged.
         self.own(task.name, room, claimed, subnetwork, kept)
         self.decisions.append(decision.record())
 
     def route(self, task: Task) -> Route:
-        """Where a task would go; changes nothing. Only copies that fit the task's interface are compared."""
+        """The route that a task would take; only copies that fit its interface are compared."""
         affinity, fitting = self.config.routing, self.fitting(task.interface)
         if affinity is None:
             return only_copy(task.name, fitting[0] if fitting else self.copies, opened=not fitting)
@@ -113,8 +113,9 @@ class Sparse(SubnetworkLearner):
         return affinity.keep(TaskProbe(task, self, affinity.memory), learned)
 
     def _source(self, name: str) -> Learned:
-        found = self.subnetworks[name]
-        return self._learned(name, self.shapes[found.copy], self.model_copies[found.copy], found)
+        subnetwork = self.subnetworks[name]
+        copy = self.model_copies[subnetwork.copy]
+        return self._learned(name, self.shapes[subnetwork.copy], copy, subnetwork)
 
     def _learned(self, name: str, shape: Interface, copy: Copy, subnetwork: Subnetwork) -> Learned:
         tensors = effective(copy, subnetwork, self.layout(shape))
@@ -122,7 +123,7 @@ class Sparse(SubnetworkLearner):
         return Learned(name, subnetwork.copy, self.comparing(shape), tensors, subnetwork.normaliser, kept)
 
     def _comparing(self, shape: Interface) -> Backbone:
-        """A network of this shape, for parameters of learned tasks."""
+        """A network for this interface, to be called with the parameters of learned tasks."""
         return new_net(self.config.net, shape, self.seed).eval().to(self.device)
 
     def routes(self) -> list[dict[str, Any]]:
@@ -134,7 +135,7 @@ class Sparse(SubnetworkLearner):
 
 
 def routed(routing: Routing) -> Callable[[NetConfig], SparseConfig]:
-    """The settings of a sparse learner with this routing, for any backbone."""
+    """The default settings of a sparse learner with this routing, as a function of the backbone."""
 
     def config(net: NetConfig) -> SparseConfig:
         return SparseConfig(net, FitConfig(), SubnetConfig(exclude=net.unmasked), routing)
@@ -143,7 +144,7 @@ def routed(routing: Routing) -> Callable[[NetConfig], SparseConfig]:
 
 
 TSN_CORE = LearnerSpec(Sparse, routed(None), "sparse subnetworks in one copy")
-TSN_REPLAYKL = LearnerSpec(Sparse, routed(ReplayAffinity(0.25)), "copies chosen by the likeness of observations")
+TSN_REPLAYKL = LearnerSpec(Sparse, routed(ReplayAffinity(0.25)), "copies chosen by the similarity of observations")
 AFFINITY_A = LearnerSpec(Sparse, routed(ActionAffinity(1.0)), "copies chosen by how well actions are predicted")
-AFFINITY_L = LearnerSpec(Sparse, routed(LatentAffinity(25.0)), "copies chosen by the likeness of latents")
+AFFINITY_L = LearnerSpec(Sparse, routed(LatentAffinity(25.0)), "copies chosen by the similarity of latents")
 AFFINITY_H = LearnerSpec(Sparse, routed(HybridAffinity(0.5)), "copies chosen by actions and latents, mixed")

@@ -1,4 +1,4 @@
-"""Learners whose tasks are subnetworks of model copies: what they share."""
+"""The base of learners in which every task has a subnetwork of a model copy."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,14 +21,14 @@ from holdfast.tasks.task import Task
 
 @dataclass(frozen=True)
 class SubnetworkConfig(LearnerConfig):
-    """Subnetworks of model copies."""
+    """The settings of learners with subnetworks."""
 
     subnets: SubnetConfig
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a task is, as a snapshot notes it."""
+    """The copy of a task, in the notes of a snapshot."""
 
     copy: int
     new: int  # entries that the task claimed
@@ -40,17 +40,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Room:
-    """A copy that a task may be learned in, as it was before that."""
+    """A copy that a new task can be learned in, before it is learned."""
 
     index: int
-    shape: Interface  # what the copy's network was made for
+    shape: Interface  # the interface that the copy's network was built for
     layout: Layout
     copy: Copy
     earlier: list[Subnetwork]  # in the order they were learned
 
 
 class SubnetworkLearner(Learner):
-    """Holds model copies and the subnetworks that tasks own in them; how a task gets its subnetwork is the method."""
+    """Has model copies and the subnetworks of tasks in them; the methods differ in how a task gets its subnetwork."""
 
     config: SubnetworkConfig
 
@@ -60,20 +60,20 @@ class SubnetworkLearner(Learner):
         self.model_copies: list[Copy] = []
         self.shapes: list[Interface] = []  # of each copy: the interface of its first task
         self.subnetworks: dict[str, Subnetwork] = {}
-        self.kept: dict[str, Tensors] = {}  # what a method keeps of every task, beside its subnetwork
+        self.kept: dict[str, Tensors] = {}  # what the method keeps of each task, besides its subnetwork
         self.layouts: dict[Interface, Layout] = {}
 
     def layout(self, shape: Interface) -> Layout:
-        """Which parameters masks cover in a network of this shape."""
+        """The parameters that masks cover in a network for this interface."""
         if shape not in self.layouts:
             self.layouts[shape] = Layout.of(new_net(self.config.net, shape, self.seed), self.subnets.exclude)
         return self.layouts[shape]
 
     def check_capacity(self, interface: Interface) -> None:
-        self.layout(interface)  # raises where there is nothing that masks could cover
+        self.layout(interface)  # raises if masks could cover nothing
 
     def fitting(self, interface: Interface) -> list[int]:
-        """The copies whose network serves a task with this interface."""
+        """The copies whose network can be used for a task with this interface."""
         return [index for index, shape in enumerate(self.shapes) if shape.fits(interface)]
 
     def fresh_net(self, copy: int, shape: Interface) -> Backbone:
@@ -81,7 +81,7 @@ class SubnetworkLearner(Learner):
         return new_net(self.config.net, shape, self.seed, "copy", copy)
 
     def room(self, index: int, interface: Interface) -> Room:
-        """The copy of this number; if there is none yet, a new one for tasks with this interface."""
+        """The copy with this number, or a new copy for this interface if it does not exist yet."""
         if index < self.copies:
             shape, copy = self.shapes[index], self.model_copies[index]
             return Room(index, shape, self.layout(shape), copy, list(self.inside(index).values()))
@@ -94,7 +94,7 @@ class SubnetworkLearner(Learner):
         return {name: subnetwork for name, subnetwork in self.subnetworks.items() if subnetwork.copy == copy}
 
     def own(self, name: str, room: Room, claimed: Copy, subnetwork: Subnetwork, kept: Tensors) -> None:
-        """Takes over a copy as a task left it, and the task's subnetwork in it; this cannot fail half-way."""
+        """Stores a copy after a task was learned in it, and the task's subnetwork; cannot fail half-way."""
         self.model_copies[room.index : room.index + 1] = [claimed]
         self.shapes[room.index : room.index + 1] = [room.shape]
         self.subnetworks[name], self.kept[name] = subnetwork, kept
@@ -128,7 +128,7 @@ class SubnetworkLearner(Learner):
                 **under("normaliser", normaliser),
                 **under("kept", self.kept[name]),
             }
-        places = {name: {"copy": found.copy, "new": found.new} for name, found in self.subnetworks.items()}
+        places = {name: {"copy": one.copy, "new": one.new} for name, one in self.subnetworks.items()}
         return Snapshot(weights, {}, {**self.notes(), "places": places})
 
     def restore(self, snapshot: Snapshot) -> None:

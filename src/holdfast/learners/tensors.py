@@ -13,12 +13,12 @@ def parameters_of(net: nn.Module) -> Tensors:
 
 
 def under(kind: str, tensors: Tensors) -> Tensors:
-    """The tensors with their names put under a kind: `net/head.weight`."""
+    """The tensors with the prefix `kind/` before their names, such as `net/head.weight`."""
     return {f"{kind}/{name}": tensor for name, tensor in tensors.items()}
 
 
 def part(tensors: Tensors, kind: str) -> Tensors:
-    """The tensors under a kind, by the names that they have without it."""
+    """The tensors with the prefix `kind/`, which is removed from their names."""
     return {name.removeprefix(f"{kind}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{kind}/")}
 
 
@@ -30,6 +30,6 @@ def normaliser_tensors(normalisers: dict[str, Normaliser]) -> Tensors:
 
 
 def normalisers_from(tensors: Tensors) -> dict[str, Normaliser]:
-    """The normalisers by task that `normaliser_tensors` named so."""
+    """The normalisers by task, from the tensors of `normaliser_tensors`."""
     scales = part(tensors, "scale")
     return {task: Normaliser(shift, scales[task]) for task, shift in part(tensors, "shift").items()}

@@ -11,32 +11,32 @@ from holdfast.data.files import TENSORS, read_bytes, sealed, unsealed, why, writ
 from holdfast.data.locks import locked
 from holdfast.errors import Mistake
 
-Key = Callable[[], str | None]  # computes a cache key, which takes time; none for work that is never cached
+KeyFunction = Callable[[], str | None]  # computes a cache key; None for work that is never cached
 
 
 class CacheEntry(ABC):
-    """The place of one result."""
+    """The entry of one result."""
 
     key: str  # empty if the result is not kept
 
     @abstractmethod
     def read(self) -> dict[str, Tensor] | None:
-        """The result, or none if there is none or its file is damaged."""
+        """The result, or None if it is missing or damaged."""
 
     @abstractmethod
     def write(self, tensors: dict[str, Tensor]) -> None:
-        """Keeps the result."""
+        """Stores the result."""
 
 
 class Cache(ABC):
     """Results by key."""
 
     @abstractmethod
-    def entries(self, keys: Sequence[Key]) -> AbstractContextManager[list[CacheEntry]]:
+    def entries(self, keys: Sequence[KeyFunction]) -> AbstractContextManager[list[CacheEntry]]:
         """The entries of these keys, locked: another process that wants one of them waits."""
 
     @contextmanager
-    def entry(self, key: Key) -> Iterator[CacheEntry]:
+    def entry(self, key: KeyFunction) -> Iterator[CacheEntry]:
         """The entry of one key, locked."""
         with self.entries([key]) as (entry,):
             yield entry
@@ -58,7 +58,7 @@ class NoCache(Cache):
     """Caches nothing."""
 
     @contextmanager
-    def entries(self, keys: Sequence[Key]) -> Iterator[list[CacheEntry]]:
+    def entries(self, keys: Sequence[KeyFunction]) -> Iterator[list[CacheEntry]]:
         yield [NoEntry() for _ in keys]
 
 
@@ -73,7 +73,7 @@ class DiskCache(Cache):
         self.path = path
 
     @contextmanager
-    def entries(self, keys: Sequence[Key]) -> Iterator[list[CacheEntry]]:
+    def entries(self, keys: Sequence[KeyFunction]) -> Iterator[list[CacheEntry]]:
         names = [key() for key in keys]
         with ExitStack() as stack:
             for name in sorted(set(filter(None, names))):  # always in the same order, so that no deadlock is possible

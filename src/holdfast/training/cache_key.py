@@ -61,7 +61,7 @@ def fit_key(
 
 
 def model_parts(model: nn.Module) -> dict[str, Any] | None:
-    """What a key says of a model: its settings, the classes of its modules, its tensors; none if it cannot be told."""
+    """The parts of a key about a model: its settings, module classes and tensors; None if it has no `describe`."""
     describe = getattr(model, "describe", None)
     if describe is None or not code_is_hashed(type(module) for module in model.modules()):
         return None
@@ -73,7 +73,7 @@ def model_parts(model: nn.Module) -> dict[str, Any] | None:
 
 
 def environment_parts(device: torch.device, folders: Iterable[str]) -> dict[str, Any]:
-    """What a key says of the code and the machine."""
+    """The parts of a key about the code and the machine."""
     return {"code": our_code(*folders), "plugins": plugin_code(), "machine": machine(device)}
 
 
@@ -90,9 +90,9 @@ def tensors_hash(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def class_name(found: type) -> str:
+def class_name(kind: type) -> str:
     """The module and the name of a class."""
-    return f"{found.__module__}.{found.__qualname__}"
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def code_is_hashed(definitions: Iterable[type | Callable[..., Any]]) -> bool:
@@ -100,8 +100,9 @@ def code_is_hashed(definitions: Iterable[type | Callable[..., Any]]) -> bool:
     plugins = {plugin.module for plugin in PLUGINS}
     known = {"holdfast", "torch", *plugins, *installed_packages()}
     return all(
-        found.__module__.partition(".")[0] in known and "<" not in found.__qualname__  # not made within a function
-        for found in definitions
+        definition.__module__.partition(".")[0] in known
+        and "<" not in definition.__qualname__  # defined inside a function
+        for definition in definitions
     )
 
 

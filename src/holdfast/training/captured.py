@@ -30,7 +30,7 @@ class StepInputs:
 
     @classmethod
     def of(cls, steps: int, rows: int, context: int, shared: bool, device: torch.device) -> "StepInputs":
-        """Inputs of no step yet."""
+        """Empty buffers for this many steps."""
         index = torch.zeros(steps, rows, context, dtype=torch.int64, device=device)
         rates, losses = torch.zeros(steps, device=device), torch.zeros(steps, device=device)
         row = torch.zeros(1, dtype=torch.int64, device=device)
@@ -38,13 +38,13 @@ class StepInputs:
 
 
 class CapturedLoop:
-    """Replays a captured step; batches of short windows have fewer rows, and each number of rows has its own graph."""
+    """Replays a captured step; there is one graph for each number of rows that packed batches have."""
 
     def __init__(self, trainer: Trainer, windows: Sampler, seed: int) -> None:
         self.trainer, self.windows, self.seed = trainer, windows, seed
         self.generator = torch.cuda.default_generators[trainer.device.index or 0]
         self.graphs: dict[tuple[int, bool], tuple[Replay, StepInputs]] = {}
-        self.pool = torch.cuda.graph_pool_handle()  # one for all: they never run at the same time
+        self.pool = torch.cuda.graph_pool_handle()  # shared by all graphs, which never run at the same time
         self.ahead = self._draw(range(min(trainer.config.log_every, trainer.config.steps)))
         self._graph(self.ahead[1])
 
@@ -53,8 +53,9 @@ class CapturedLoop:
         places = self.ahead[1] if self.ahead[0] == steps else self._draw(steps)[1]
         replay, table = self._graph(places)
         rates = torch.tensor([self.trainer.config.rate(step) for step in steps])
-        for there, new in ((table.index, places.index), (table.segments, places.segments), (table.rates, rates)):
-            there[: len(steps)].copy_(torch.as_tensor(new))
+        table.index[: len(steps)].copy_(torch.as_tensor(places.index))
+        table.segments[: len(steps)].copy_(torch.as_tensor(places.segments))
+        table.rates[: len(steps)].copy_(rates)
         table.row.zero_()
         for step in steps:
             self.generator.manual_seed(derive(self.seed, "dropout", step))
@@ -62,7 +63,7 @@ class CapturedLoop:
         end = min(steps.stop + len(steps), self.trainer.config.steps)
         if steps.stop < end:
             self.ahead = self._draw(range(steps.stop, end))  # while the GPU works
-        return table.losses[: len(steps)].clone()  # the table is written over by the next steps
+        return table.losses[: len(steps)].clone()  # the next steps overwrite the table
 
     def _draw(self, steps: range) -> tuple[range, Places]:
         count, windows = self.trainer.config.batch, self.windows
@@ -90,7 +91,7 @@ class CapturedLoop:
             replay = captured(partial(self._step, table), self.pool)
         except RuntimeError as problem:
             raise Mistake(
-                f"steps cannot be captured here ({problem}): --fit.no-captured takes them one by one"
+                f"steps cannot be captured here ({problem}): --fit.no-captured takes them without CUDA graphs"
             ) from problem
         self.trainer.restore(before)
         return replay

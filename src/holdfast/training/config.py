@@ -1,4 +1,4 @@
-"""How a task is trained: all that can be set about it."""
+"""The settings of training."""
 
 from dataclasses import dataclass
 from math import cos, pi
@@ -27,9 +27,9 @@ class FitConfig:
     clip: Annotated[float, Range(over=0)] = 1.0
     """Norm that the whole gradient is clipped to."""
     sampling: Sampling = "episodes"
-    """How windows are drawn: first an episode and then a start in it (episodes), or uniformly over all (windows)."""
+    """How windows are drawn: an episode, then a start in it (episodes), or uniformly from all windows (windows)."""
     whole: bool = True
-    """Draw only windows inside an episode; otherwise they may reach over its ends, so that all steps count alike."""
+    """Draw only windows inside an episode; otherwise they may cross its ends, so that all steps are equally likely."""
     packed: bool = True
     """Put several short windows into one row, so that padding is not computed; the loss is the same."""
     precision: Precision = "auto"

@@ -32,10 +32,10 @@ def fit(
     phase: str,
     addition: Addition | None = None,
 ) -> None:
-    """Trains a model, whose output is its loss, in place, or reads the result from the cache: the same bits.
+    """Trains a model, whose output is its loss, in place, or restores the bit-identical result from the cache.
 
-    A learner may fit several times for one task, each time under another phase name. Interrupted in any phase and
-    resumed, finished phases are restored, the unfinished one goes on, and all end at the same bits.
+    A learner may call this several times for one task, each time with another phase name. When an interrupted task is
+    resumed, finished phases are restored and the unfinished one continues; the result is bit-identical.
     """
     model.train()
     key = cache(partial(fit_key, model, windows, config, seed=seed, phase=phase, addition=addition))
@@ -71,7 +71,7 @@ class Progress:
         return cls(int(saved["done"]), saved[LOSSES].tolist(), saved.get("begun", none).to(device))
 
     def tensors(self) -> dict[str, Tensor]:
-        """The same, to be saved."""
+        """The progress as tensors, to be saved."""
         losses = torch.tensor(self.losses, dtype=torch.float64)
         return {"done": torch.tensor(self.done), LOSSES: losses, "begun": self.recent}
 

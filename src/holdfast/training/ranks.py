@@ -80,12 +80,12 @@ class Ranks:
     def check_same(self, digest: Callable[[], str | None]) -> None:
         """Raises unless all ranks are about to train the same."""
         if self.size > 1:
-            own = int((digest() or "0")[:15], 16)
-            least, most = torch.tensor(own), torch.tensor(own)
+            number = int((digest() or "0")[:15], 16)
+            least, most = torch.tensor(number), torch.tensor(number)
             distributed.all_reduce(least, distributed.ReduceOp.MIN)
             distributed.all_reduce(most, distributed.ReduceOp.MAX)
             if least != most:
-                raise Mistake("the processes of this run do not train the same: give all one command, data and machine")
+                raise Mistake("the processes of this run differ: use the same command, data and machine for all")
 
 
 def ranks() -> Ranks:

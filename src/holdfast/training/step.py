@@ -1,4 +1,4 @@
-"""One training step: the loss, its gradients, what a method adds, the optimiser."""
+"""One training step: the loss, its gradients, the additions of a method, and the optimiser."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

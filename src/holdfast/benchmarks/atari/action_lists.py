@@ -1,4 +1,4 @@
-"""What lists of actions earn in Atari-5 where starts or actions are left to chance: recorded ones, and random ones.
+"""The returns of fixed action lists, recorded and random, under a stochastic protocol of Atari-5.
 
 python -m holdfast.benchmarks.atari.action_lists --protocol sticky --out results/atari5/blind-sticky.json
 """
@@ -23,7 +23,7 @@ from holdfast.tasks.environments import Protocol
 
 @dataclass(frozen=True)
 class ActionListsConfig:
-    """From which starts, and where to."""
+    """The protocol, the recording and the output file."""
 
     out: Path
     """JSON file to write every episode's return to, by game."""
@@ -36,7 +36,7 @@ class ActionListsConfig:
 
 
 def recorded(game: Game, count: int) -> np.ndarray:
-    """The player's actions (count, steps) of a game's first episodes, over and over, with no-ops when they are over."""
+    """The recorded actions (count, steps) of a game's episodes, repeated from the first, padded with no-ops."""
     traces = islice(cycle(SOURCES[game.data].recording(game.rom).traces), count)
     lists = [trace.actions[trace.noops :] for trace in traces]
     longest = max(map(len, lists))
@@ -44,12 +44,12 @@ def recorded(game: Game, count: int) -> np.ndarray:
 
 
 def random(game: Game, count: int) -> np.ndarray:
-    """As many actions (count, steps) as a game may last, drawn evenly."""
+    """Uniformly random actions (count, steps) for the longest possible game."""
     return np.random.default_rng(0).integers(game.actions, size=(count, game.horizon))
 
 
 def returns(game: Game, protocol: Protocol, lists: np.ndarray) -> list[float]:
-    """What each list earns from its seed, whatever the game shows."""
+    """The return of each list with its seed; observations are ignored."""
     arcade = game.environments(protocol)
     earned: list[float] = []
     for seeds in protocol.rounds:
@@ -65,7 +65,7 @@ def returns(game: Game, protocol: Protocol, lists: np.ndarray) -> list[float]:
 
 
 def main() -> None:
-    """Plays and writes; a user's mistake is one sentence and exit code 2."""
+    """Plays all lists and writes their returns; a user's mistake is one sentence and exit code 2."""
     try:
         play_action_lists(tyro.cli(ActionListsConfig, description=__doc__))
     except Mistake as mistake:
@@ -74,18 +74,18 @@ def main() -> None:
 
 
 def play_action_lists(config: ActionListsConfig) -> None:
-    """Plays all lists and writes what they earn."""
+    """Plays all lists and writes their returns."""
     protocol = Protocol(config.protocol, config.episodes)
     with suppress(OSError):
         config.out.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(config.out.parent, os.W_OK) or config.out.is_dir():  # said before all the playing
-        raise Mistake(f"{config.out} cannot be written: give the name of a file in a folder that can")
-    found: dict[str, dict[str, list[float]]] = {"recorded": {}, "random": {}}
+    if not os.access(config.out.parent, os.W_OK) or config.out.is_dir():  # checked before the long part
+        raise Mistake(f"{config.out} cannot be written: choose a file in a writable folder")
+    by_kind: dict[str, dict[str, list[float]]] = {"recorded": {}, "random": {}}
     for task, game in games(config.data, None).items():
         for kind, lists in (("recorded", recorded), ("random", random)):
-            found[kind][task] = returns(game, protocol, lists(game, config.episodes))
-            sys.stderr.write(f"{task:<12}{kind:<10}{np.mean(found[kind][task]):8.1f}\n")
-    config.out.write_text(json.dumps({"protocol": asdict(protocol), "data": config.data, **found}) + "\n")
+            by_kind[kind][task] = returns(game, protocol, lists(game, config.episodes))
+            sys.stderr.write(f"{task:<12}{kind:<10}{np.mean(by_kind[kind][task]):8.1f}\n")
+    config.out.write_text(json.dumps({"protocol": asdict(protocol), "data": config.data, **by_kind}) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An Atari player: a convolutional network that draws its actions, on a GPU as one CUDA graph."""
+"""The network of an Atari expert, and sampling of its actions, on a GPU as one CUDA graph."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from holdfast.gpu import capture
 
 log = logging.getLogger(__name__)
 
-STACK = (4, 84, 84)  # what a player sees: the last four frames
+STACK = (4, 84, 84)  # shape of an observation: the last four frames
 Returned = TypeVar("Returned")
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 
 
 class ActorCritic(nn.Module):
-    """The network of Mnih et al. (2015) with a policy and a value on top."""
+    """The network of Mnih et al. (2015) with a policy head and a value head."""
 
     def __init__(self, actions: int) -> None:
         super().__init__()
@@ -44,10 +44,10 @@ class ActorCritic(nn.Module):
 
     def forward(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """From (B, 4, 84, 84) uint8 to logits (B, A) and values (B,)."""
-        # No cache: a graph must contain the casts of the weights, for they change between its replays.
+        # No cache: a graph must contain the casts of the weights, because weights change between replays.
         with torch.autocast(frames.device.type, torch.bfloat16, enabled=frames.is_cuda, cache_enabled=False):
             features = self.trunk(frames.float() / 255)  # (B, 512)
-        features = features.float()  # the heads in float32: a ratio of policies should not see bfloat16's rounding
+        features = features.float()  # float32 heads: ratios of probabilities are sensitive to rounding
         return self.actor(features), self.critic(features).squeeze(-1)
 
 
@@ -59,7 +59,7 @@ def _orthogonal(layer: Layer, gain: float) -> Layer:
 
 
 def save_actor(network: ActorCritic, trained: int, path: Path) -> None:
-    """Writes the weights and the number of steps they were trained for."""
+    """Writes the weights, and the number of steps they were trained for."""
     partial = path.with_name(path.name + ".partial")
     weights = {name: weight.cpu().contiguous() for name, weight in network.state_dict().items()}
     save_file(weights, partial, metadata={"trained": str(trained)})
@@ -67,19 +67,19 @@ def save_actor(network: ActorCritic, trained: int, path: Path) -> None:
 
 
 def load_actor(network: ActorCritic, path: Path) -> int:
-    """Reads weights, of any float type, into the player and returns the number of steps they were trained for."""
+    """Reads weights of any float type into the network; returns the number of steps they were trained for."""
     if not path.is_file():
         raise Mistake(f"there is no checkpoint {path}")
     try:
         network.load_state_dict(load_file(path))
     except (OSError, SafetensorError, RuntimeError):
-        raise Mistake(f"{path} is no checkpoint of a network with {network.actor.out_features} actions") from None
+        raise Mistake(f"{path} is not a checkpoint of a network with {network.actor.out_features} actions") from None
     with safe_open(path, framework="pt") as file:
         return int((file.metadata() or {}).get("trained", 0))
 
 
 def captured_call(function: Callable[[], Returned], graphs: bool = True) -> Callable[[], Returned]:
-    """The function as one CUDA graph; without a GPU, or where capture fails, as it is."""
+    """Captures the function as one CUDA graph; returns it unchanged without a GPU, or if capture fails."""
     if not (graphs and torch.cuda.is_available()):
         return function
     home = torch.cuda.current_stream()
@@ -98,22 +98,22 @@ class Decision(NamedTuple):
 
 
 class ActionSampler:
-    """Draws actions for a fixed number of screens. What it returns is overwritten by the next call."""
+    """Samples actions for a fixed number of emulators; the next call overwrites the returned tensors."""
 
     def __init__(self, network: ActorCritic, count: int, generator: torch.Generator, graphs: bool = True) -> None:
         device = generator.device
         self.network, self.generator = network, generator
         self.frames = torch.zeros(count, *STACK, dtype=torch.uint8, device=device)
-        self.temperatures = torch.ones(count, device=device)  # to be written to, one for each screen
+        self.temperatures = torch.ones(count, device=device)  # one per emulator; callers set them
         self._noise = torch.ones(count, network.actor.out_features, device=device)
         self._host = torch.zeros(count, *STACK, dtype=torch.uint8, pin_memory=device.type == "cuda")
         self._decide = captured_call(self._draw, graphs)
 
     def decide(self, screens: np.ndarray) -> Decision:
-        # The caller reads the actions before it calls again, so the copy from pinned memory is over by then.
+        # Callers read the actions before the next call, so the copy from pinned memory has finished by then.
         self._host.numpy()[:] = screens
         self.frames.copy_(self._host, non_blocking=True)
-        self._noise.exponential_(generator=self.generator)  # outside the graph, so that the generator is the caller's
+        self._noise.exponential_(generator=self.generator)  # outside the graph, to use the caller's generator
         return self._decide()
 
     def act(self, screens: np.ndarray) -> np.ndarray:
@@ -124,5 +124,5 @@ class ActionSampler:
     def _draw(self) -> Decision:
         logits, values = self.network(self.frames)
         log_probs = (logits / self.temperatures[:, None]).log_softmax(-1)
-        actions = (log_probs - self._noise.log()).argmax(-1)  # the first of exponential clocks to ring: a categorical
+        actions = (log_probs - self._noise.log()).argmax(-1)  # a categorical sample (exponential race)
         return Decision(actions, log_probs.gather(1, actions[:, None]).squeeze(1), values)

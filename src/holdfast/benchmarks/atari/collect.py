@@ -1,4 +1,4 @@
-"""What an Atari player does, kept as traces."""
+"""Plays Atari episodes and keeps them as traces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Collected = TypeVar("Collected", "OngoingEpisode", Trace)
 
 
 class OngoingEpisode:
-    """An episode while it is being played: a few no-ops, then the player's actions."""
+    """An episode that is being played: some no-ops, then the actions of the network."""
 
     def __init__(self, noops: int) -> None:
         self.noops, self.score, self.complete = noops, 0, False
@@ -30,7 +30,7 @@ class OngoingEpisode:
         return len(self._actions)
 
     def add(self, frame: np.ndarray, action: int) -> int:
-        """Notes the frame, and returns the action that the emulator gets in answer to it."""
+        """Adds a step, and returns the action for the emulator: a no-op at the start, then the given action."""
         if len(self) % BLOCK == 0:
             self._checksums.append(0)
             self._progress.append(0)
@@ -57,15 +57,15 @@ def collect_episodes(
     act: Act,
     env: Any,
     noops: Sequence[int],
+    *,
     seed: int,
     deadline: float,
     over: Callable[[Sequence[OngoingEpisode]], bool] = all_complete,
 ) -> list[OngoingEpisode]:
-    """Plays one episode for each entry of `noops`, which says with how many no-ops it starts.
+    """Plays one episode for each entry of `noops`, the number of no-ops that it starts with.
 
-    Ends when the takes say that it is over, or the clock shows `deadline`. Returns the takes in the order of `noops`;
-    first come those that the lanes begin with. No lane begins more than asked for, so that short episodes are not
-    preferred.
+    Stops when `over` returns True, or `time.monotonic()` reaches `deadline`. Returns the episodes in the order of
+    `noops`. No further episodes are started, so that short episodes are not preferred.
     """
     takes = [OngoingEpisode(count) for count in noops]
     waiting = iter(takes)
@@ -91,6 +91,6 @@ def collect_episodes(
 
 
 def first_steps(episodes: Sequence[Collected], limit: int) -> list[Collected]:
-    """The first episodes that have at most `limit` steps together."""
+    """The first episodes, with at most `limit` steps in total."""
     ends = np.cumsum([len(episode) for episode in episodes])
     return list(episodes[: int(np.searchsorted(ends, limit, side="right"))])

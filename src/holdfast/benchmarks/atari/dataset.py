@@ -1,4 +1,4 @@
-"""Atari data made by replaying recorded episodes, and compared by replaying them once more."""
+"""Builds Atari datasets by replaying recorded episodes, and checks them by replaying again."""
 
 from dataclasses import replace
 from functools import partial
@@ -15,46 +15,46 @@ from holdfast.tasks.suite import Suite
 
 def games_of(suite: Suite) -> list[Game]:
     """The games of the suite's tasks, with its data."""
-    found = games(suite.data, suite.transitions)
-    return [found[name] for name in suite.names]
+    by_task = games(suite.data, suite.transitions)
+    return [by_task[name] for name in suite.names]
 
 
 def build_replays(suite: Suite, report: Report, again: bool) -> list[str]:
-    """Replays what is not on this machine yet."""
+    """Replays the recordings whose frames are not on this machine yet, or with `again` all of them."""
     return [build_game(game, report, again) for game in games_of(suite)]
 
 
 def build_game(game: Game, report: Report, again: bool) -> str:
-    """Replays one game's recording, which may have to be imported first, and returns the data's name."""
+    """Replays one game's recording, after importing it if necessary; returns the name of the data."""
     SOURCES[game.data].fetch(replace(game.origin, horizon=HORIZON))
     frames = game.frames
     if frames.exists() and not again:
         frames.read()  # raises if it is damaged
     else:
         steps = sum(len(trace) for trace in frames.recording.traces)
-        frames.build(partial(_told, report, game.task, steps), again)
+        frames.build(partial(_report_steps, report, game.task, steps), again)
         report(game.task, steps, steps)
     return frames.name
 
 
-def _told(report: Report, task: str, wanted: int, done: int) -> None:
-    report(task, done, wanted)
+def _report_steps(report: Report, task: str, total: int, done: int) -> None:
+    report(task, done, total)
 
 
 def check_replays(suite: Suite, replays: int) -> list[DataCheck]:
-    """Compares what is on this machine with what the emulator shows, in some episodes of every game."""
+    """Replays some episodes of every game and compares them with the data."""
     return [check_game(game, replays) for game in games_of(suite)]
 
 
 def check_game(game: Game, replays: int) -> DataCheck:
-    """One game; the replay itself raises where the emulator differs from the recording."""
+    """Checks one game; the replay raises if the emulator differs from the recording."""
     dataset, recording = game.load(), game.frames.recording
     chosen = np.linspace(0, len(dataset) - 1, min(replays, len(dataset))).astype(int)
     for replayed in replay(replace(recording, traces=[recording.traces[i] for i in chosen])):
         episode = dataset.episode(chosen[replayed.episode])
         same = np.array_equal(episode.observations, replayed.frames) and (episode.rewards == replayed.rewards).all()
         if not same:
-            raise Mistake(f"{game.frames.folder} is not what {game.rom} shows: remove it, and it is made again")
+            raise Mistake(f"{game.frames.folder} differs from the replay of {game.rom}: delete it to build it again")
     return DataCheck(
         task=game.task,
         episodes=len(dataset),

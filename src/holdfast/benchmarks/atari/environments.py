@@ -1,4 +1,4 @@
-"""Atari games in lock-step, each emulator on a thread of its own; one whose episode has ended rests."""
+"""Atari environments that are stepped together, each emulator on its own thread."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from holdfast.tasks.environments import Environments, Step
 
 @dataclass(frozen=True)
 class Stochasticity:
-    """What differs between two episodes of a game."""
+    """The randomness of episodes, as in Machado et al. (2018)."""
 
-    noops: int = 0  # up to so many no-ops at the start, as the seed says
-    sticky: float = 0.0  # the chance that the emulator repeats the last action instead, as the seed says
+    noops: int = 0  # an episode starts with 0 to this many no-ops, depending on its seed
+    sticky: float = 0.0  # probability that the emulator repeats the last action
 
 
 class AtariEnvironments(Environments):
-    """Emulators of one game; an episode is a function of its seed and actions, whatever lane it is in."""
+    """Emulators of one game; an episode depends only on its seed and actions, not on its lane."""
 
     def __init__(self, origin: Origin, start: Stochasticity, lanes: int) -> None:
         self.start = start
@@ -28,8 +28,10 @@ class AtariEnvironments(Environments):
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         for emulator, seed in zip(self.emulators, seeds, strict=False):
             emulator.reset(seed if self.start.sticky else None)
-        noops = [seed % (self.start.noops + 1) for seed in seeds]  # seeds that count up all start differently
-        self.steps, self.ended, self.owed = 0, np.zeros(len(seeds), bool), np.zeros(len(seeds))
+        noops = [seed % (self.start.noops + 1) for seed in seeds]  # consecutive seeds start differently
+        self.steps = 0
+        self.ended = np.zeros(len(seeds), bool)
+        self.owed = np.zeros(len(seeds))  # rewards of the no-ops
         for step in range(max(noops)):
             self._send(np.zeros(len(seeds), int), np.array(noops) > step)
             self.owed += self._receive()
@@ -39,7 +41,7 @@ class AtariEnvironments(Environments):
         self._send(actions, ~self.ended)
 
     def finish(self) -> Step:
-        rewards = self._receive() + self.owed  # what the no-ops earned is paid with the first step
+        rewards = self._receive() + self.owed  # rewards of the no-ops are added to the first step
         self.steps, self.owed = self.steps + 1, np.zeros_like(self.owed)
         cut = np.array([emulator.cut for emulator in self.emulators[: len(self.ended)]])
         return Step(self._seen(), rewards, self.ended.copy(), np.zeros_like(self.ended), cut)
@@ -56,7 +58,7 @@ class AtariEnvironments(Environments):
         return rewards
 
     def _seen(self) -> np.ndarray:
-        """All stacks, (N, 4, 84, 84), black where they are older than the player's first frame, as in the data."""
+        """All stacks, (N, 4, 84, 84); frames before the policy's first one are black, as in the data."""
         stacks = np.stack([emulator.frames for emulator in self.emulators[: len(self.ended)]])
         stacks[:, : max(STACK - 1 - self.steps, 0)] = 0
         return stacks

@@ -1,4 +1,4 @@
-"""How the last games of many emulators went."""
+"""The returns of the last games of many emulators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LAST = 100  # games
 
 
 class EpisodeReturns:
-    """Returns of whole games over all lives, although the emulators report an end with every life."""
+    """Returns of whole games over all lives; the emulators report an end with every life."""
 
     def __init__(self, *shape: int) -> None:
         self._running = np.zeros(shape)
@@ -18,7 +18,7 @@ class EpisodeReturns:
         self.cuts: deque[bool] = deque(maxlen=LAST)
 
     def add(self, vector: int, rewards: np.ndarray, over: np.ndarray, cut: np.ndarray) -> None:
-        """Takes one step's rewards, and which games are over with it, by themselves or because they are cut."""
+        """Adds the rewards of one step; `over` and `cut` mark the games that ended or were cut with it."""
         self._running[vector] += rewards
         closed = over | cut
         self.returns.extend(self._running[vector, closed].tolist())
@@ -26,13 +26,13 @@ class EpisodeReturns:
         self._running[vector, closed] = 0
 
     def mean(self) -> float | None:
-        """The mean return of the last games, as soon as there is one."""
+        """The mean return of the last games, or None if no game has ended yet."""
         return float(np.mean(self.returns)) if self.returns else None
 
     def cut(self) -> float:
-        """The share of the last games that were cut, so that their returns say too little."""
+        """The share of the last games that were cut, whose returns are too low."""
         return float(np.mean(self.cuts)) if self.cuts else 0.0
 
     def reached(self, enough: float | None) -> bool:
-        """Whether the last games are as good as that, and enough of them to tell."""
+        """Whether the mean return of the last 100 games is at least `enough`."""
         return enough is not None and len(self.returns) == LAST and float(np.mean(self.returns)) >= enough

@@ -1,4 +1,4 @@
-"""Makes an Atari expert under a wall-clock budget: trains it, then records it."""
+"""Trains and records an Atari expert within a wall-clock budget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 import tyro
 
 from holdfast.benchmarks.atari.actor import STACK, ActionSampler, ActorCritic, load_actor, save_actor
-from holdfast.benchmarks.atari.ppo import Ppo
+from holdfast.benchmarks.atari.ppo import Ppo, PpoUpdater
 from holdfast.benchmarks.atari.recording import RecordingConfig, compare_experts, record_expert, score_summary
 from holdfast.benchmarks.atari.rollout_collector import RolloutCollector
 from holdfast.benchmarks.atari.traces import Origin, Recording, emulators
@@ -25,7 +25,7 @@ from holdfast.data.validation import validate
 from holdfast.errors import Mistake
 from holdfast.tasks.suite import Say
 
-SAVING = 1.0  # seconds, at least, for what follows the last step
+SAVING = 1.0  # seconds reserved for saving after the last step
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class AtariExpertConfig:
     seconds: float = 540.0
     """Wall-clock seconds for everything: building, training and recording."""
     reserve: float = 60.0
-    """Seconds of these that are kept for recording: 0 only trains, all of them only record."""
+    """Part of these seconds that is reserved for recording: 0 only trains, all of them only record."""
     init: Path | None = None
     """Checkpoint to continue from."""
     enough: float | None = None
@@ -54,13 +54,13 @@ class AtariExpertConfig:
     def __post_init__(self) -> None:
         validate(self)
         if not 0 <= self.reserve <= self.seconds:
-            raise Mistake(f"a reserve of {self.reserve} s is no part of a budget of {self.seconds} s")
+            raise Mistake(f"--reserve must be between 0 and --seconds ({self.seconds}), got {self.reserve}")
         if self.reserve == self.seconds and self.init is None:
-            raise Mistake("a reserve of the whole budget only records, and needs a checkpoint to record: give --init")
+            raise Mistake("--reserve equal to --seconds only records, which needs a checkpoint: give --init")
 
 
 class ExpertReport:
-    """What is known so far, on disk at any time."""
+    """The report file, which is written after every addition."""
 
     def __init__(self, config: AtariExpertConfig, say: Say) -> None:
         self._game, self._path, self._say = config.game, config.out / f"{config.game}.json", say
@@ -82,16 +82,16 @@ class ExpertReport:
 
 
 def before(config: AtariExpertConfig) -> Any:
-    """The report of the checkpoint to continue from, where there is one: the whole story stays in one file."""
+    """The report of the checkpoint to continue from, if any, which is kept inside the new report."""
     path = config.init.with_suffix(".json") if config.init else None
     try:
         return json.loads(path.read_text()) if path and path.exists() else None
     except ValueError:
-        raise Mistake(f"{path} is damaged: bring it back, or remove it to go on without its story") from None
+        raise Mistake(f"{path} is damaged: restore it, or delete it to continue without the earlier report") from None
 
 
 class ExpertBuilder:
-    """Makes one expert; what it has so far is in `config.out` at any time."""
+    """Trains and records one expert; the results so far are always in `config.out`."""
 
     def __init__(self, config: AtariExpertConfig, say: Say) -> None:
         self.config, self.begin = config, time.monotonic()
@@ -107,17 +107,17 @@ class ExpertBuilder:
         try:
             config.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise Mistake(f"{config.out} cannot be made a folder: {error.strerror}") from None
+            raise Mistake(f"{config.out} cannot be used as a folder: {error.strerror}") from None
         self.report = ExpertReport(config, say)
         self.report.add("device", torch.cuda.get_device_name() if self.device.type == "cuda" else "cpu")
 
     def train(self, deadline: float) -> None:
-        """Trains until the clock shows `deadline`."""
+        """Trains until `time.monotonic()` reaches `deadline`."""
         config, earlier = self.config, self.origin.trained
-        collector = RolloutCollector(config.game, self.network, config.ppo, config.seed, self.generator, config.graphs)
-        for progress in train_expert(
-            self.network, collector, config.ppo, self.generator, deadline, config.enough, config.graphs
-        ):
+        sampler = ActionSampler(self.network, config.ppo.envs, self.generator, config.graphs)
+        collector = RolloutCollector(config.game, sampler, config.ppo, config.seed)
+        updater = PpoUpdater(self.network, collector.rollout, config.ppo, self.generator, config.graphs)
+        for progress in train_expert(updater, collector, deadline, config.enough):
             self.report.progress(progress)
             self.origin = replace(self.origin, trained=earlier + progress.steps)
             save_actor(self.network, self.origin.trained, config.out / f"{config.game}.safetensors")
@@ -126,7 +126,7 @@ class ExpertBuilder:
         self.report.add("steps per second", progress.steps / progress.seconds)
 
     def record(self, deadline: float) -> None:
-        """Finds the best temperature and records, until the clock shows `deadline`."""
+        """Finds the best temperature, then records until `time.monotonic()` reaches `deadline`."""
         config = self.config
         rng = np.random.default_rng(config.seed)
         env = emulators(self.origin, config.recorder.lanes, stack=STACK[0])
@@ -145,13 +145,13 @@ class ExpertBuilder:
             save_recording(Recording(origin, traces), config.out / f"{config.game}-{name}.npz.xz")
             self.report.add(name, score_summary(complete) | {"temperature": origin.temperature})
             if len(complete) < len(takes):
-                missing = f"{len(takes) - len(complete)} episodes outlasted the recording and are missing"
+                missing = f"{len(takes) - len(complete)} episodes were not finished in time and are missing"
                 self.report.add(f"{name} problem", f"{missing}: record again with a greater --reserve")
         env.close()
 
 
 def actions_of(origin: Origin) -> int:
-    """How many actions the game has."""
+    """The number of actions of the game."""
     try:
         from ale_py import roms
     except ImportError:
@@ -164,7 +164,7 @@ def actions_of(origin: Origin) -> int:
 
 
 def make_atari_expert(config: AtariExpertConfig, say: Say = lambda line: None) -> None:
-    """Trains and records, as far as the budget has time for either, and leaves everything in `config.out`."""
+    """Trains and records an expert within the budget, and writes everything to `config.out`."""
     maker = ExpertBuilder(config, say)
     deadline = maker.begin + config.seconds
     if config.reserve < config.seconds:

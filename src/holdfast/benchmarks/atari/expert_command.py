@@ -1,4 +1,4 @@
-"""How `holdfast expert atari/GAME` trains an expert."""
+"""The command `holdfast expert atari/GAME`: trains an expert."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ def train_atari_expert(name: str, words: Sequence[str], say: Say) -> None:
     from holdfast.benchmarks.atari import expert  # imports torch
 
     if any(word.partition("=")[0] == "--game" for word in words):
-        raise Mistake(f"atari/{name} names the game already: leave --game out")
+        raise Mistake(f"atari/{name} already names the game: leave --game out")
     arguments = ["--game", name, *words]
     config = tyro.cli(
         expert.AtariExpertConfig, prog=f"holdfast expert atari/{name}", args=arguments, config=(tyro.conf.DisallowNone,)

@@ -1,4 +1,4 @@
-"""Replayed frames on this machine: each recording once, as a whole or not at all."""
+"""The cache of replayed frames on this machine; a recording is stored completely or not at all."""
 
 import json
 import os
@@ -19,28 +19,28 @@ from holdfast.data.episodes import Dataset
 from holdfast.data.locks import locked
 from holdfast.errors import MissingData, Mistake
 
-PLACE = "HOLDFAST_CACHE"  # the folder, if this variable is set
+PLACE = "HOLDFAST_CACHE"  # environment variable with the folder
 STACK = 4  # frames that a network sees at once
 
 
 @dataclass(frozen=True)
 class FrameCache:
-    """A recording's frames, under a name; the digest in the folder's name says that they are this recording's."""
+    """The frames of a recording; the name of the folder contains the recording's digest."""
 
     name: str
     recording: Recording
 
     @property
     def folder(self) -> Path:
-        """Where they are kept."""
+        """The folder of the frames."""
         return root() / f"{self.name}-{self.recording.digest[:12]}"
 
     def exists(self) -> bool:
-        """Whether they are on this machine."""
+        """Whether the frames are on this machine."""
         return self.folder.exists()
 
     def read(self) -> Dataset:
-        """The recording as data; frames stay on disk until they are used."""
+        """The recording as a dataset; frames are memory-mapped."""
         if not self.exists():
             raise MissingData(f"the frames of {self.name} are not on this machine yet")
         try:
@@ -51,21 +51,21 @@ class FrameCache:
                     frames, steps["actions"], steps["rewards"], steps["lengths"], STACK, self.recording.digest
                 )
         except (OSError, EOFError, ValueError, KeyError, BadZipFile, Mistake) as problem:
-            raise Mistake(f"{self.folder} is damaged ({problem}): remove it, and it is made again") from None
+            raise Mistake(f"{self.folder} is damaged ({problem}): delete it, and it is built again") from None
 
-    def build(self, told: Callable[[int], None] = lambda steps: None, again: bool = True) -> None:
-        """Replays the recording, which checks it, and keeps what it shows; not again if another process just has."""
+    def build(self, progress: Callable[[int], None] = lambda steps: None, again: bool = True) -> None:
+        """Replays the recording, which also checks it, and stores its frames, unless they exist and not `again`."""
         try:
             with locked(self.folder.with_name(f".{self.folder.name}.lock")):
                 if again or not self.exists():
                     with building(self.folder) as aside:
-                        self._write(aside, told)
+                        self._write(aside, progress)
         except OSError as problem:
             raise Mistake(
-                f"{self.folder} cannot be written ({problem.strerror}): make room, or set {PLACE} to another folder"
+                f"{self.folder} cannot be written ({problem.strerror}): free some space, or set {PLACE}"
             ) from problem
 
-    def _write(self, aside: Path, told: Callable[[int], None]) -> None:
+    def _write(self, aside: Path, progress: Callable[[int], None]) -> None:
         traces = self.recording.traces
         lengths = np.array([len(trace) - trace.noops for trace in traces])
         ends = np.cumsum(lengths)
@@ -77,7 +77,7 @@ class FrameCache:
         def room(episode: int, steps: int) -> np.ndarray:
             return frames[ends[episode] - steps : ends[episode]]
 
-        for replayed in replay(self.recording, lanes(), room=room, told=told):
+        for replayed in replay(self.recording, lanes(), room=room, progress=progress):
             end = ends[replayed.episode]
             rewards[end - len(replayed.rewards) : end] = replayed.rewards
         frames.flush()
@@ -88,7 +88,7 @@ class FrameCache:
 
 
 def compare(recording: Recording, frames: np.ndarray) -> None:
-    """Raises unless these are the recorded frames, as far as the checksums tell: those of no-ops are not kept."""
+    """Raises unless the frames have the recorded checksums; blocks that contain no-ops are not stored completely."""
     start = 0
     for episode, trace in enumerate(recording.traces):
         shown = frames[start : start + len(trace) - trace.noops]
@@ -96,34 +96,34 @@ def compare(recording: Recording, frames: np.ndarray) -> None:
         for block in range(-(-trace.noops // BLOCK), len(trace.checksums)):
             first = block * BLOCK - trace.noops
             if zlib.crc32(shown[first : first + BLOCK].data) != trace.checksums[block]:
-                raise Mistake(f"episode {episode} does not show what was recorded from step {block * BLOCK} on")
+                raise Mistake(f"episode {episode} differs from the recording from step {block * BLOCK} on")
 
 
 def reserve(place: Path) -> None:
-    """Takes the room that a file says it has: on a full disk, writing to a map of it would kill the process."""
+    """Allocates the size of a file: on a full disk, writing to its memory map would kill the process."""
     if hasattr(os, "posix_fallocate"):  # not on macOS
         with place.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, place.stat().st_size)
 
 
 def root() -> Path:
-    """The folder of all that can be made again."""
+    """The folder of all cached recordings."""
     return Path(os.environ.get(PLACE) or Path.home() / ".cache" / "holdfast")
 
 
 def lanes() -> int:
-    """Emulators that keep the processor busy."""
+    """The number of emulators that keep all cores busy."""
     return 2 * (os.cpu_count() or 1)
 
 
 def local_replays() -> list[tuple[str, int, int]]:
-    """Folder, episodes and transitions of every recording whose frames are on this machine."""
-    found = [(path.parent.name, read_about(path)) for path in sorted(root().glob("[!.]*/about.json"))]
-    return [(name, about["episodes"], about["transitions"]) for name, about in found if about]
+    """Folder, episodes and transitions of every recording in the cache."""
+    records = [(path.parent.name, read_about(path)) for path in sorted(root().glob("[!.]*/about.json"))]
+    return [(name, about["episodes"], about["transitions"]) for name, about in records if about]
 
 
 def read_about(path: Path) -> dict[str, Any] | None:
-    """What is said of a recording's frames; none where that is damaged."""
+    """The numbers of episodes and transitions of a cached recording, or None if the file is damaged."""
     try:
         return json.loads(path.read_bytes())
     except ValueError:
@@ -132,7 +132,7 @@ def read_about(path: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def building(place: Path) -> Iterator[Path]:
-    """A folder that becomes `place` when all went well; what a killed process left of it is gone."""
+    """A temporary folder that is renamed to `place` on success; leftovers of killed processes are removed."""
     aside, before = place.with_name(f".{place.name}"), place.with_name(f".{place.name}.before")
     for rest in (aside, before):
         shutil.rmtree(rest, ignore_errors=True)

@@ -16,22 +16,22 @@ STOCHASTICITY = {"paper": Stochasticity(), "noop": Stochasticity(noops=30), "sti
 
 @dataclass(frozen=True)
 class Game:
-    """One of the five, with data of some kind, over its whole length or its first steps."""
+    """One of the five games, with one kind of data, complete or cut at a horizon."""
 
     task: str
-    actions: int  # of its minimal set
-    published: float  # the publication's R*, which stands in where there is no data
+    actions: int  # size of the minimal action set
+    published: float  # R* of the publication, used if there is no data
     data: str = "expert-10"
     horizon: int = HORIZON
 
     @property
     def rom(self) -> str:
-        """What the emulator calls it."""
+        """The ROM name."""
         return self.task.lower()
 
     @property
     def origin(self) -> Origin:
-        """The emulator that it is played in."""
+        """The settings of the emulator."""
         return Origin(self.rom, "", horizon=self.horizon, maxpool=SOURCES[self.data].maxpool)
 
     @property
@@ -42,19 +42,19 @@ class Game:
 
     @property
     def frames(self) -> FrameCache:
-        """Its data, replayed."""
+        """The replayed frames of its data."""
         whole = SOURCES[self.data].recording(self.rom)
         size = "" if self.horizon == HORIZON else f"-{self.horizon}"
         return FrameCache(f"{self.rom}-{self.data}{size}", cut(whole, self.horizon) if size else whole)
 
     def load(self) -> Dataset:
-        """Its episodes."""
+        """The dataset."""
         return self.frames.read()
 
     def environments(self, protocol: Protocol) -> AtariEnvironments:
-        """Emulators that start as the protocol says."""
+        """Emulators with the randomness of the protocol."""
         if protocol.name not in STOCHASTICITY:
-            raise Mistake(f"atari5 has no protocol {protocol.name!r}; there are {', '.join(STOCHASTICITY)}")
+            raise Mistake(f"atari5 has no protocol {protocol.name!r}; it has {', '.join(STOCHASTICITY)}")
         return AtariEnvironments(self.origin, STOCHASTICITY[protocol.name], min(protocol.lanes, protocol.episodes))
 
 
@@ -68,10 +68,10 @@ FIVE = (
 
 
 def games(data: str | None, transitions: int | None) -> dict[str, Game]:
-    """The five by task; fewer transitions are those of each episode's first steps."""
+    """The five games by task name; with fewer transitions, every episode is cut."""
     data = data or "expert-10"
     if data not in SOURCES:
-        raise Mistake(f"atari5 has no data {data!r}; there are {', '.join(SOURCES)}")
+        raise Mistake(f"atari5 has no data {data!r}; it has {', '.join(SOURCES)}")
     each = -(-(transitions or HORIZON * SOURCES[data].episodes) // SOURCES[data].episodes)
     horizon = min(-(-each // BLOCK) * BLOCK, HORIZON)
     return {game.task: replace(game, data=data, horizon=horizon) for game in FIVE}

@@ -1,4 +1,4 @@
-"""Minari's Atari episodes, raw screens and raw rewards, as traces of our own: played again, compared, clipped."""
+"""Imports Minari's Atari episodes as traces: replays them, compares them, and clips rewards."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ from holdfast.errors import Mistake
 
 HDF5 = "main_data.hdf5"
 LUMINANCE = np.array([0.2989, 0.5870, 0.1140])  # ALE's
-TOLERANCE = 40  # Minari keeps screens as JPEG, which moves a grey value by up to 16; whatever moves, by 65 or more
+TOLERANCE = 40  # Minari stores JPEG, which changes grey values by up to 16; a moved object changes them by 65 or more
 
 
 def weights(size: int, wanted: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each of `wanted` pixels, which of `size` it covers and by how much, (4, wanted) both, as OpenCV does."""
+    """Area interpolation as in OpenCV: for each of `wanted` pixels, source pixels and weights, (4, wanted) each."""
     covered, shares, scale = np.zeros((4, wanted), int), np.zeros((4, wanted), np.float32), size / wanted
     for pixel in range(wanted):
         first, end = pixel * scale, (pixel + 1) * scale
@@ -28,12 +28,12 @@ def weights(size: int, wanted: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def resized(screens: np.ndarray) -> np.ndarray:
-    """RGB screens (N, H, W, 3) as the emulator shows them to a player, (N, 84, 84) grey: equal to the bit."""
+    """Converts RGB screens (N, H, W, 3) to grey frames (N, 84, 84), bit-identical to the emulator's."""
     grey = np.round(screens @ LUMINANCE).astype(np.float32)
     for axis in (2, 1):
         covered, shares = weights(grey.shape[axis], SCREEN[axis - 1])
         shape = (1, -1, 1) if axis == 1 else (1, 1, -1)
-        grey = sum(  # in this order, and in float32: so rounds OpenCV
+        grey = sum(  # in this order and in float32, to round like OpenCV
             np.take(grey, at, axis) * share.reshape(shape) for at, share in zip(covered, shares, strict=True)
         )
     return np.rint(grey).astype(np.uint8)
@@ -41,14 +41,14 @@ def resized(screens: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RecordedPlay:
-    """What was done and paid in a Minari dataset; its screens, which are large, are not read."""
+    """The actions and rewards of a Minari dataset; its screens are not read."""
 
     actions: list[np.ndarray]
     rewards: list[np.ndarray]
 
     @classmethod
     def of(cls, name: str) -> "RecordedPlay":
-        """Of the dataset of this name."""
+        """Reads the dataset with this name."""
         import h5py
 
         _check(name)
@@ -57,7 +57,7 @@ class RecordedPlay:
 
     @property
     def digest(self) -> str:
-        """Tells one dataset from another."""
+        """A hash of all actions and rewards."""
         return hashlib.sha256(b"".join(array.tobytes() for array in (*self.actions, *self.rewards))).hexdigest()
 
     def returns(self, steps: int) -> list[int]:
@@ -66,7 +66,7 @@ class RecordedPlay:
 
 
 def import_episodes(name: str, origin: Origin) -> Recording:
-    """All episodes, each played again by its recorded actions and compared step by step."""
+    """Imports all episodes; each is replayed and compared step by step."""
     _check(name)
     emulator = Emulator(replace(origin, maxpool=False))
     traces = [_import(emulator, name, episode) for episode in library().load_dataset(name).iterate_episodes()]
@@ -91,13 +91,13 @@ def _import(emulator: Emulator, name: str, episode: object) -> Trace:
         for step, expected in enumerate(recorded, start):
             frames[step] = emulator.frames[-1]
             if np.abs(frames[step].astype(int) - expected).max() > TOLERANCE:
-                raise Mistake(f"{where}: the screen of step {step} is not what the emulator shows")
+                raise Mistake(f"{where}: the screen of step {step} differs from the emulator's")
             emulator.send(int(actions[step]))
             reward, ended = emulator.receive()
             if reward != np.sign(rewards[step]):
-                raise Mistake(f"{where}: the emulator pays {reward} for step {step}, recorded was {rewards[step]}")
+                raise Mistake(f"{where}: the reward of step {step} is {reward}, but {rewards[step]} was recorded")
             if ended != (step == len(actions) - 1):
-                raise Mistake(f"{where}: the emulator and the recording do not end alike, at step {step}")
+                raise Mistake(f"{where}: the replay and the recording end at different steps, see step {step}")
             total += reward
         progress.append(total)
     return Trace(actions.astype(np.uint8), checksums_of(frames), total, 0, np.array(progress, np.int32))

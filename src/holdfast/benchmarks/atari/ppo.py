@@ -1,4 +1,4 @@
-"""PPO: improves an Atari player on what it just did (Schulman et al., 2017)."""
+"""PPO for Atari experts (Schulman et al., 2017)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from holdfast.benchmarks.atari.traces import Origin
 from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
 
-VECTORS = 2  # one vector of emulators steps while the GPU decides for the other
+VECTORS = 2  # one vector of emulators steps while the GPU computes actions for the other
 
 
 @dataclass(frozen=True)
 class Ppo:
-    """How a player practises and learns. The defaults serve every game of the suite."""
+    """The settings of PPO; the defaults work for every game of the suite."""
 
     envs: int = 64
     """Number of emulators in each of the two vectors."""
     horizon: int = Origin.horizon
-    """Steps after which the first emulator cuts games, others later, up to 27,000; long games need fewer (3,000)."""
+    """Steps after which the first emulator cuts games, others later, up to 27,000; use fewer for long games (3,000)."""
     steps: int = 32
     """Steps of every emulator between two rounds of learning."""
     minibatch: int = 256
@@ -40,11 +40,11 @@ class Ppo:
     smoothing: Annotated[float, Range(least=0, most=1)] = 0.95
     """Lambda of the generalised advantage estimate."""
     clip: Annotated[float, Range(over=0)] = 0.1
-    """Largest change of the ratio of new to old policy that is rewarded (PPO's epsilon)."""
+    """Clipping range of the ratio between new and old policy (PPO's epsilon)."""
     entropy: Annotated[float, Range(least=0)] = 0.01
     """Weight of the policy's entropy in the objective."""
     value: Annotated[float, Range(least=0)] = 0.25
-    """Weight of the squared error of the value."""
+    """Weight of the value loss."""
     norm: Annotated[float, Range(over=0)] = 0.5
     """Norm that the gradient is clipped to."""
 
@@ -53,7 +53,9 @@ class Ppo:
         if min(self.envs, self.steps, self.minibatch, self.epochs) < 1:
             raise Mistake("envs, steps, minibatch and epochs must be at least 1")
         if (VECTORS * self.envs * self.steps) % self.minibatch:
-            raise Mistake(f"{VECTORS} x {self.envs} x {self.steps} steps are no whole number of minibatches")
+            raise Mistake(
+                f"{VECTORS} x {self.envs} x {self.steps} steps must be a multiple of minibatch ({self.minibatch})"
+            )
         if not 0 < self.horizon <= Origin.horizon:
             raise Mistake(f"the horizon must lie in 1..{Origin.horizon}, got {self.horizon}")
 
@@ -64,14 +66,14 @@ def advantages(rewards: Tensor, ends: Tensor, values: Tensor, gamma: float, smoo
     ahead = torch.zeros_like(rewards[0])
     for t in reversed(range(len(rewards))):
         alive = 1 - ends[t]
-        surprise = rewards[t] + gamma * alive * values[t + 1] - values[t]
-        ahead = surprise + gamma * smoothing * alive * ahead
+        error = rewards[t] + gamma * alive * values[t + 1] - values[t]  # temporal difference
+        ahead = error + gamma * smoothing * alive * ahead
         estimates[t] = ahead
     return estimates
 
 
 class Rollout:
-    """What all emulators did in the last T steps. Slot T holds the decisions that they are just carrying out."""
+    """The last T steps of all emulators; slot T holds the actions that are being executed."""
 
     def __init__(self, steps: int, envs: int, device: torch.device) -> None:
         slots = (steps + 1, VECTORS, envs)
@@ -81,7 +83,7 @@ class Rollout:
         self.values = torch.zeros(slots, device=device)
         self.rewards = np.zeros((steps, VECTORS, envs), np.float32)
         self.ends = np.zeros((steps, VECTORS, envs), np.float32)
-        self.beyond = np.zeros((steps, VECTORS, envs), np.float32)  # the value at a cut; 0 everywhere else
+        self.beyond = np.zeros((steps, VECTORS, envs), np.float32)  # value of the state at a cut, otherwise 0
 
     def put(self, slot: int, vector: int, frames: Tensor, decision: Decision) -> None:
         self.frames[slot, vector] = frames
@@ -95,13 +97,13 @@ class Rollout:
         self.beyond[slot, vector] = beyond
 
     def wrap(self) -> None:
-        """The decisions under way become the first of the next round."""
+        """Moves the actions being executed to the first slot of the next round."""
         for slots in (self.frames, self.actions, self.log_probs, self.values):
             slots[0] = slots[-1]
 
 
 class PpoUpdater:
-    """Improves a player on rollouts. One gradient step is one CUDA graph over memory that stays where it is."""
+    """Updates a network on rollouts; one gradient step is one CUDA graph over fixed buffers."""
 
     def __init__(
         self, network: ActorCritic, rollout: Rollout, config: Ppo, generator: torch.Generator, graphs: bool = True
@@ -127,12 +129,11 @@ class PpoUpdater:
         self._update = self._captured_without_a_trace(graphs)
 
     def update(self, rate: float) -> Tensor:
-        """Some epochs over the rollout; returns the policy's entropy in the last minibatch."""
+        """Trains some epochs on the rollout; returns the policy's entropy in the last minibatch."""
         rollout, config, device = self.rollout, self.config, self.generator.device
-        # A cut is no end: what would have followed is paid with the last step, and nothing is expected after it.
-        rewards, ends = (
-            torch.as_tensor(x).to(device) for x in (rollout.rewards + config.gamma * rollout.beyond, rollout.ends)
-        )
+        # A cut is not an end: the value of the next state is added to the last reward.
+        rewards = torch.as_tensor(rollout.rewards + config.gamma * rollout.beyond).to(device)
+        ends = torch.as_tensor(rollout.ends).to(device)
         gains = advantages(rewards, ends, rollout.values, config.gamma, config.smoothing)
         self.advantages.copy_(gains.view(-1))
         self.targets.copy_((gains + rollout.values[:-1]).view(-1))
@@ -153,11 +154,11 @@ class PpoUpdater:
         ratio = (chosen - self.log_probs[batch]).exp()
         gain = self.advantages[batch]
         gain = (gain - gain.mean()) / (gain.std() + 1e-8)
-        profit = torch.min(gain * ratio, gain * ratio.clamp(1 - config.clip, 1 + config.clip)).mean()  # eq. 7
+        surrogate = torch.min(gain * ratio, gain * ratio.clamp(1 - config.clip, 1 + config.clip)).mean()  # eq. 7
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
         error = F.mse_loss(values, self.targets[batch])
-        loss = config.value * error - profit - config.entropy * entropy  # eq. 9
-        # Not accumulated but assigned: nothing to set to zero, and no accumulator bound to the stream of the warm-up.
+        loss = config.value * error - surrogate - config.entropy * entropy  # eq. 9
+        # Assigned, not accumulated: nothing to zero, and no accumulator tied to the warm-up stream.
         for parameter, gradient in zip(self.parameters, torch.autograd.grad(loss, self.parameters), strict=True):
             parameter.grad = gradient
         nn.utils.clip_grad_norm_(self.parameters, config.norm)
@@ -165,7 +166,7 @@ class PpoUpdater:
         return entropy.detach()
 
     def _captured_without_a_trace(self, graphs: bool) -> Callable[[], Tensor]:
-        """Capturing runs the step on an empty rollout, so weights and moments are put back afterwards."""
+        """Captures the step, which runs it on an empty rollout, and restores weights and moments afterwards."""
         before = {name: weight.clone() for name, weight in self.network.state_dict().items()}
         step = captured_call(self._step, graphs)
         self.network.load_state_dict(before)

@@ -1,4 +1,4 @@
-"""Records an Atari player at the temperature that suits it best."""
+"""Records an Atari expert at the best of several sampling temperatures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.errors import Mistake
 
 @dataclass(frozen=True)
 class RecordingConfig:
-    """How a player is tried and recorded."""
+    """How an expert is recorded."""
 
     lanes: int = 48
     """Number of emulators that are stepped together (Atlantis: 20, since no more of its episodes are kept)."""
@@ -30,7 +30,7 @@ class RecordingConfig:
     def __post_init__(self) -> None:
         validate(self)
         if not self.temperatures or min(self.temperatures) <= 0 or self.lanes < len(self.temperatures):
-            raise Mistake(f"temperatures must be greater than 0, 1 to {self.lanes} of them: as many as there are lanes")
+            raise Mistake(f"give 1 to {self.lanes} temperatures (at most one per lane), each greater than 0")
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Series:
 
     name: str
     episodes: int
-    noops: int  # an episode starts with 0 to this many
-    steps: int  # at most, in all episodes together
+    noops: int  # an episode starts with 0 to this many no-ops
+    steps: int  # the most steps of all episodes together
 
 
 SERIES = (
@@ -52,7 +52,7 @@ SERIES = (
 def compare_experts(
     sampler: ActionSampler, env: Any, config: RecordingConfig, rng: np.random.Generator, deadline: float
 ) -> dict[float, dict[str, float]]:
-    """Lets all temperatures play beside each other and returns how each of them did."""
+    """Plays with all temperatures at the same time, and returns a summary for each."""
     lanes, choices = config.lanes, config.temperatures
     sampler.temperatures.copy_(torch.tensor([choices[i % len(choices)] for i in range(lanes)]))
     noops = rng.integers(0, 30, size=lanes, endpoint=True).tolist()
@@ -60,14 +60,14 @@ def compare_experts(
     def over(takes: Sequence[OngoingEpisode]) -> bool:
         return all(take.complete or len(take) >= config.trial for take in takes)
 
-    takes = collect_episodes(sampler.act, env, noops, int(rng.integers(2**31)), deadline, over)
+    takes = collect_episodes(sampler.act, env, noops, seed=int(rng.integers(2**31)), deadline=deadline, over=over)
     return {choice: score_summary(takes[i :: len(choices)]) for i, choice in enumerate(choices)}
 
 
 def record_expert(
     sampler: ActionSampler, env: Any, rng: np.random.Generator, deadline: float
 ) -> dict[str, list[OngoingEpisode]]:
-    """Plays all series at the same time and returns the takes of each, unfinished ones where time ran out."""
+    """Plays all series at the same time and returns their episodes; some are unfinished if time ran out."""
     noops = [int(rng.integers(0, series.noops, endpoint=True)) for series in SERIES for _ in range(series.episodes)]
 
     def wanted(takes: Sequence[OngoingEpisode]) -> dict[str, list[OngoingEpisode]]:
@@ -77,11 +77,12 @@ def record_expert(
     def over(takes: Sequence[OngoingEpisode]) -> bool:
         return all(all_complete(part) for part in wanted(takes).values())
 
-    return wanted(collect_episodes(sampler.act, env, noops, int(rng.integers(2**31)), deadline, over))
+    seed = int(rng.integers(2**31))
+    return wanted(collect_episodes(sampler.act, env, noops, seed=seed, deadline=deadline, over=over))
 
 
 def score_summary(takes: Sequence[OngoingEpisode]) -> dict[str, float]:
-    """Returns and lengths in a few numbers."""
+    """A summary of returns and lengths."""
     scores = [take.score for take in takes] or [0]
     return {
         "episodes": len(takes),

@@ -1,4 +1,4 @@
-"""Emulators in which a player practises: two vectors, stepped in turn."""
+"""Collects PPO rollouts from two vectors of emulators, which are stepped in turn."""
 
 from __future__ import annotations
 
@@ -6,39 +6,36 @@ import os
 from typing import Any
 
 import numpy as np
-import torch
 
-from holdfast.benchmarks.atari.actor import ActionSampler, ActorCritic
+from holdfast.benchmarks.atari.actor import ActionSampler
 from holdfast.benchmarks.atari.episode_returns import EpisodeReturns
 from holdfast.benchmarks.atari.ppo import VECTORS, Ppo, Rollout
 from holdfast.benchmarks.atari.traces import Origin
 
 
 class RolloutCollector:
-    """Fills a rollout with what the player does in all emulators."""
+    """Fills a rollout with the steps of all emulators."""
 
-    def __init__(
-        self, game: str, network: ActorCritic, config: Ppo, seed: int, generator: torch.Generator, graphs: bool = True
-    ) -> None:
+    def __init__(self, game: str, sampler: ActionSampler, config: Ppo, seed: int) -> None:
         self.vectors = [_vector(game, config.envs) for _ in range(VECTORS)]
-        self.rollout = Rollout(config.steps, config.envs, generator.device)
+        self.rollout = Rollout(config.steps, config.envs, sampler.generator.device)
         self.episode_returns = EpisodeReturns(VECTORS, config.envs)
         self._limits = horizons(config) * Origin.skip  # in frames, as the emulators count
         self._clocks = np.zeros((VECTORS, config.envs))
-        self._sampler = ActionSampler(network, config.envs, generator, graphs)
+        self._sampler = sampler
         for i, vector in enumerate(self.vectors):
             frames, _ = vector.reset(seed=seed + 1000 * i)
             self._send(i, frames, slot=-1)
 
     def fill(self) -> None:
-        """Fills the rollout. At return the emulators are already under way again, while the GPU learns."""
+        """Fills the rollout and starts the next step, so that the emulators work while the GPU trains."""
         self.rollout.wrap()
         for t in range(len(self.rollout.rewards)):
             for i in range(VECTORS):
                 self._send(i, self._receive(i, t), slot=t + 1)
 
     def _receive(self, vector: int, slot: int) -> np.ndarray:
-        """Notes what the last actions led to, cuts games that are due, and returns the frames to act on."""
+        """Stores the results of the last actions, cuts games at their limit, and returns the frames to act on."""
         frames, rewards, ends, _, info = self.vectors[vector].recv()
         clocks = info["episode_frame_number"]
         cut = clocks >= self._limits[vector]
@@ -65,18 +62,18 @@ class RolloutCollector:
 
 
 def horizons(config: Ppo) -> np.ndarray:
-    """Steps (vectors, envs) after which each emulator cuts its games, evenly spread in their logarithm.
+    """Steps (vectors, envs) after which each emulator cuts its games, spaced geometrically.
 
-    So starts are practised at any time, late phases too, and no two emulators go on restarting together.
+    So both starts and late phases occur at any time, and no two emulators keep restarting together.
     """
     spread = np.geomspace(config.horizon, Origin.horizon, VECTORS * config.envs)
     return spread.round().astype(int).reshape(config.envs, VECTORS).T
 
 
 def _vector(game: str, envs: int) -> Any:
-    """Emulators as in recording, but an end is reported with every life, and games start after up to 30 frames.
+    """Emulators as in recording, except that every lost life counts as an end, and games start after up to 30 no-ops.
 
-    No fire button is pressed for the player: it has to learn how a game begins, since recordings begin there.
+    The fire button is not pressed automatically: the network must learn to start a game, since recordings begin there.
     """
     from ale_py.vector_env import AtariVectorEnv
     from gymnasium.vector import AutoresetMode
@@ -84,7 +81,7 @@ def _vector(game: str, envs: int) -> Any:
     return AtariVectorEnv(
         game,
         envs,
-        max_num_frames_per_episode=2 * Origin.horizon * Origin.skip,  # never: the collector cuts
+        max_num_frames_per_episode=2 * Origin.horizon * Origin.skip,  # never reached: the collector cuts games
         noop_max=30,
         use_fire_reset=False,
         life_loss_info=True,

@@ -1,4 +1,4 @@
-"""Where the recorded episodes of an Atari game are found."""
+"""Sources of recorded Atari episodes: shipped with the package, or imported from Minari."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ SHIPPED = Path(__file__).parent / "recordings"
 
 @dataclass(frozen=True)
 class Source(ABC):
-    """One kind of data, of which every game has a recording or not."""
+    """One kind of data, with recordings of some or all games."""
 
-    episodes: int  # of a game, about
-    maxpool: bool = True  # whether its frames are the maximum of the last two that the emulator drew
+    episodes: int  # approximate number per game
+    maxpool: bool = True  # whether a frame is the maximum of the emulator's last two
 
     @abstractmethod
     def has(self, game: str) -> bool:
@@ -31,10 +31,10 @@ class Source(ABC):
 
     @abstractmethod
     def target(self, origin: Origin) -> int | None:
-        """The largest return in a game's recording, cut at a horizon; none where that is not known."""
+        """The largest return in a game's recording, cut at the horizon, or None if it is not known."""
 
-    def fetch(self, origin: Origin) -> None:  # noqa: B027  what is shipped is there
-        """Makes the recording, where that takes long."""
+    def fetch(self, origin: Origin) -> None:  # noqa: B027  shipped recordings need nothing
+        """Imports the recording if necessary."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Shipped(Source):
     name: str = ""
 
     def path(self, game: str) -> Path:
-        """Its file."""
+        """The file of a game."""
         return SHIPPED / f"{game}-{self.name}.npz.xz"
 
     def has(self, game: str) -> bool:
@@ -65,16 +65,16 @@ class Shipped(Source):
 
 @dataclass(frozen=True)
 class Imported(Source):
-    """Minari's own episodes, once imported."""
+    """Episodes that are imported from Minari."""
 
     maxpool: bool = False
 
     def name(self, game: str) -> str:
-        """What Minari calls the dataset."""
+        """The name of the Minari dataset."""
         return f"atari/{game}/expert-v0"
 
     def path(self, game: str) -> Path:
-        """Where the imported traces are kept; those of other data are elsewhere."""
+        """The file of the imported traces; its name contains a hash of the dataset."""
         return root() / f"minari-{game}-{RecordedPlay.of(self.name(game)).digest[:12]}.npz.xz"
 
     def has(self, game: str) -> bool:
@@ -99,7 +99,7 @@ class Imported(Source):
 
 @cache
 def loaded(path: Path) -> Recording:
-    """A recording that is read once."""
+    """Reads a recording, at most once."""
     return load_traces(path)
 
 

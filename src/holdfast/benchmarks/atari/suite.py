@@ -30,13 +30,13 @@ PAPER: dict[str, Any] = {
     "affinity-h:routing.latent_threshold": 35.0,
 }
 PROTOCOLS: dict[str, dict[str, Any]] = {
-    "paper": {"protocol.episodes": 1},  # deterministic: all episodes are one
+    "paper": {"protocol.episodes": 1},  # deterministic: all episodes are the same
     "noop": {"protocol.episodes": 20},
     "sticky": {"protocol.episodes": 20},
 }
 DETERMINISTIC: dict[str, Any] = {"protocol.name": "paper", **PROTOCOLS["paper"]}
-# Published: 20,000 steps at a constant 3e-4. With fewer steps at a higher rate scores can move about as far
-# (0.5 x 1e-3 x 8,000 = 4, against 6), which decides how much of a warm-started mask a task can exchange.
+# Published: 20,000 steps at a constant 3e-4. With fewer steps at a higher rate, scores can change by about as much
+# (0.5 x 1e-3 x 8,000 = 4, against 6), which limits how many entries of a warm-started mask a task can replace.
 CONVERGED: dict[str, Any] = {"fit.steps": 8_000, "fit.learning_rate": 1e-3, "fit.schedule": "one-cycle"}
 BUDGETS: dict[str, dict[str, Any]] = {
     "smoke": {
@@ -62,7 +62,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "net.dropout": 0.0,
     },
     "full": {"data": "expert-100", **CONVERGED, "protocol.name": "noop", **PROTOCOLS["noop"]},
-    # Twenty episodes, as published, though they are one; the publication has Minari's data (`--data minari`).
+    # Twenty episodes as published, although they are identical; the publication uses Minari's data (`--data minari`).
     "published": {"data": "expert-10", **RATE, "fit.steps": 20_000, "protocol.name": "paper", "protocol.episodes": 20},
 }
 FORMER_BUDGETS = {"paper": "--budget full --protocol.name paper --data expert-10"}

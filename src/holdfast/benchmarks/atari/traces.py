@@ -1,4 +1,4 @@
-"""Episodes of a deterministic simulator as their starts and actions."""
+"""Traces: episodes of a deterministic emulator, stored as their actions and checksums of their frames."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from holdfast.errors import Mistake
 
 BLOCK = 100  # steps whose frames share one checksum
 SCREEN = (84, 84)
-FIRST = 0  # a reset with this seed is as a new emulator's first; without, Boxing starts otherwise one time in twelve
+FIRST = 0  # seed of a reset that equals a new emulator's first one; without it, Boxing sometimes starts differently
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a replay must know about the emulator, and a reader about the player."""
+    """The settings of the emulator, and information about the player."""
 
     game: str
     """ROM name in snake case, such as `breakout`."""
     player: str
-    """Who chose the actions, in words."""
+    """Description of what chose the actions."""
     trained: int = 0
-    """Agent steps that the player had learned from."""
+    """Number of agent steps that the player was trained for."""
     temperature: float = 1.0
     """The player's logits were divided by this before an action was drawn."""
     emulator: str = ""
     """Version of ale-py that recorded the episodes."""
     skip: int = 4
-    """Frames for which an action is held."""
+    """Number of frames for which an action is repeated."""
     horizon: int = 27_000
     """Steps after which an episode is cut."""
     maxpool: bool = True
-    """A frame is the pixel-wise maximum of the last two that the emulator drew."""
+    """Whether a frame is the pixel-wise maximum of the emulator's last two."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One episode over all lives. Its no-op start is part of the actions."""
+    """One episode over all lives; its actions include the no-ops at the start."""
 
     actions: np.ndarray  # (T,) uint8, indices into the game's minimal action set
     checksums: np.ndarray  # (ceil(T / BLOCK),) uint32, see `checksums_of`
     score: int  # sum of the rewards, each clipped to its sign
-    noops: int = 0  # how many of the first actions were the start's and not the player's
+    noops: int = 0  # number of no-ops at the start
     progress: np.ndarray | None = None  # (ceil(T / BLOCK),) int32, the return after each block
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Trace:
                 f"got {self.checksums.dtype} {self.checksums.shape}"
             )
         if not 0 <= self.noops < len(self.actions) or self.actions[: self.noops].any():
-            raise Mistake(f"a trace with {self.noops} no-ops begins with as many actions that are 0, and then goes on")
+            raise Mistake(f"a trace with {self.noops} no-ops must begin with that many zeros and have more actions")
         if self.progress is not None and (len(self.progress) != blocks or self.progress[-1] != self.score):
             raise Mistake(f"the return after each of {blocks} blocks must end at {self.score}, got {self.progress}")
 
@@ -76,7 +76,7 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """Traces of one game and where they come from."""
+    """Traces of one game, and their origin."""
 
     origin: Origin
     traces: Sequence[Trace]
@@ -88,7 +88,7 @@ class Recording:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all that decides a replay, and of its frames: with the same one, a replay has the same bits."""
+        """A hash of everything that determines a replay, and of its checksums."""
         digest = hashlib.sha256(json.dumps(asdict(self.origin)).encode())
         for trace in self.traces:
             digest.update(f"{len(trace)} {trace.score} {trace.noops}".encode())
@@ -98,7 +98,7 @@ class Recording:
 
 
 def cut(recording: Recording, steps: int) -> Recording:
-    """The same episodes as an emulator plays them that stops after so many steps, some blocks."""
+    """The recording cut after this many steps, a multiple of `BLOCK`, as an emulator with this horizon plays it."""
     if steps % BLOCK:
         raise Mistake(f"episodes can be cut after a multiple of {BLOCK} steps, got {steps}")
     origin = replace(recording.origin, horizon=min(steps, recording.origin.horizon))
@@ -109,7 +109,7 @@ def _cut(trace: Trace, steps: int) -> Trace:
     if len(trace) <= steps:
         return trace
     if trace.progress is None:
-        raise Mistake("this recording does not tell what was earned along the way, so that it cannot be cut")
+        raise Mistake("this recording cannot be cut, because it has no returns after each block")
     progress = trace.progress[: steps // BLOCK]
     return Trace(
         trace.actions[:steps], trace.checksums[: steps // BLOCK], int(progress[-1]), min(trace.noops, steps), progress
@@ -117,13 +117,13 @@ def _cut(trace: Trace, steps: int) -> Trace:
 
 
 def checksums_of(frames: np.ndarray) -> np.ndarray:
-    """One CRC-32 for each block of `BLOCK` frames, the last one possibly shorter."""
+    """One CRC-32 for each block of `BLOCK` frames; the last block may be shorter."""
     starts = range(0, len(frames), BLOCK)
     return np.array([zlib.crc32(frames[start : start + BLOCK].data) for start in starts], np.uint32)
 
 
 def save_traces(recording: Recording, path: Path) -> None:
-    """Writes the recording as an xz-compressed npz; a half-written file is never seen under `path`."""
+    """Writes the recording as an xz-compressed npz file, atomically."""
     traces = recording.traces
     known = [trace.progress for trace in traces if trace.progress is not None]
     along = {"progress": np.concatenate(known).astype(np.int32)} if known and len(known) == len(traces) else {}
@@ -138,18 +138,18 @@ def save_traces(recording: Recording, path: Path) -> None:
         actions=np.concatenate([np.zeros(0, np.uint8), *(trace.actions for trace in traces)]),
         checksums=np.concatenate([np.zeros(0, np.uint32), *(trace.checksums for trace in traces)]),
     )
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # several may import at once
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # several processes may import at once
     partial.write_bytes(lzma.compress(plain.getvalue(), preset=9))
     os.replace(partial, path)
 
 
 def load_traces(path: Path) -> Recording:
-    """Reads what `save` wrote."""
+    """Reads a file of `save_traces`."""
     try:
         with np.load(BytesIO(lzma.decompress(path.read_bytes())), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
     except (OSError, EOFError, ValueError, lzma.LZMAError, BadZipFile) as problem:
-        raise Mistake(f"{path} is damaged ({problem}): bring it back; an imported one is made again") from None
+        raise Mistake(f"{path} is damaged ({problem}): restore it, or delete it if it was imported") from None
     lengths = arrays["lengths"]
     blocks = np.cumsum(-(-lengths // BLOCK))[:-1]
     actions, checksums = np.split(arrays["actions"], np.cumsum(lengths)[:-1]), np.split(arrays["checksums"], blocks)
@@ -162,9 +162,9 @@ def load_traces(path: Path) -> Recording:
 
 
 def emulators(origin: Origin, count: int, stack: int = 1, sticky: float = 0.0) -> Any:
-    """Emulators in lock-step that start at the very first frame and then only do as told.
+    """A vector of emulators that start at the first frame, without automatic no-ops or fire.
 
-    One whose episode ended must be reset with the seed `FIRST` if its next start is to be as its first.
+    After an episode, reset with the seed `FIRST` to get the same start again.
     """
     try:
         from ale_py.vector_env import AtariVectorEnv
@@ -187,17 +187,18 @@ def emulators(origin: Origin, count: int, stack: int = 1, sticky: float = 0.0) -
 
 
 class Emulator:
-    """One emulator on a thread of its own: it works between `send` and `receive`, and rests otherwise."""
+    """One emulator on its own thread, which runs between `send` and `receive`."""
 
     def __init__(self, origin: Origin, stack: int = 1, sticky: float = 0.0) -> None:
         self.env = emulators(origin, 1, stack, sticky)
-        self.frames = np.zeros((stack, *SCREEN), np.uint8)  # the last ones it showed
-        self.used, self.cut = False, False  # cut: the last step's end was the horizon's, not the game's
+        self.frames = np.zeros((stack, *SCREEN), np.uint8)  # the current stack
+        self.used = False
+        self.cut = False  # whether the last step ended by the horizon and not by the game
 
     def reset(self, seed: int | None = None) -> None:
-        """Back to the first frame. A seed decides which actions stick, and takes long.
+        """Resets to the first frame. A seed determines which actions stick, and makes the reset slow.
 
-        Without a seed all resets are as the first of a new emulator.
+        Without a seed, every reset equals the first reset of a new emulator.
         """
         if seed is None and self.used:
             seed = FIRST
@@ -216,6 +217,6 @@ class Emulator:
         return int(rewards[0]), bool(terminated[0] or truncated[0])
 
     def close(self) -> None:
-        """Ends the thread, which goes with the emulator."""
+        """Closes the emulator and its thread."""
         self.env.close()
         del self.env

@@ -1,4 +1,4 @@
-"""Trains an Atari player until the clock says stop."""
+"""Trains an Atari expert with PPO until a deadline."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
-
-from holdfast.benchmarks.atari.actor import ActorCritic
-from holdfast.benchmarks.atari.ppo import Ppo, PpoUpdater
+from holdfast.benchmarks.atari.ppo import PpoUpdater
 from holdfast.benchmarks.atari.rollout_collector import RolloutCollector
 
-WARMUP = 1000  # gradients: as many as Adam's second moments need, which are new also when weights are not
+WARMUP = 1000  # gradient steps until Adam's second moments are reliable; also needed when training continues
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """Where training stands."""
+    """The progress of training."""
 
     seconds: float  # of training
     steps: int  # of training in this run, over all emulators
@@ -34,25 +31,18 @@ class TrainingProgress:
 
 
 def train_expert(
-    network: ActorCritic,
-    collector: RolloutCollector,
-    config: Ppo,
-    generator: torch.Generator,
-    deadline: float,
-    enough: float | None = None,
-    graphs: bool = True,
+    updater: PpoUpdater, collector: RolloutCollector, deadline: float, enough: float | None = None
 ) -> Iterator[TrainingProgress]:
-    """Trains the player in place until the clock shows `deadline`, or the mean return is `enough`.
+    """Trains the updater's network in place until `time.monotonic()` reaches `deadline`, or the mean return `enough`.
 
-    Says how it goes every 20 seconds and at the end.
+    Yields the progress every 20 seconds and at the end.
     """
-    updater = PpoUpdater(network, collector.rollout, config, generator, graphs)
     begin = reported = time.monotonic()
     rounds, going = 0, True
     while going:
         elapsed = (time.monotonic() - begin) / max(deadline - begin, 1e-9)
         collector.fill()
-        entropy = updater.update(config.rate * schedule(elapsed, rounds * updater.gradients))
+        entropy = updater.update(updater.config.rate * schedule(elapsed, rounds * updater.gradients))
         rounds += 1
         now = time.monotonic()
         going = now < deadline and not collector.episode_returns.reached(enough)
@@ -65,5 +55,5 @@ def train_expert(
 
 
 def schedule(elapsed: float, gradients: int) -> float:
-    """Share of the learning rate: up with the first gradients, then down with the elapsed share of the time."""
+    """Factor on the learning rate: rises over the first gradients, then falls with the elapsed share of the time."""
     return min(1.0, (1 + gradients) / WARMUP) * max(1 - elapsed, 0.05)

@@ -1,4 +1,4 @@
-"""What a video of an Atari game shows."""
+"""Rendering of Atari games for videos."""
 
 from holdfast.benchmarks.atari.environments import AtariEnvironments
 from holdfast.tasks.environments import Protocol
@@ -7,7 +7,7 @@ from holdfast.tasks.view import View
 
 
 def view(task: Task, protocol: Protocol) -> View:
-    """The screen as the policy sees it, twice as large, at the speed of the game."""
+    """The newest frame of the policy's observation, enlarged twice, at the speed of the game."""
     environments = task.environments and task.environments(protocol)
     assert isinstance(environments, AtariEnvironments)
     emulator = environments.emulators[0]

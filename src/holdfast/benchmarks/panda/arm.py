@@ -1,4 +1,4 @@
-"""A robot arm of panda-gym: its tasks, simulators and recorded episodes in the interface that the tasks share."""
+"""The robot arm of panda-gym: tasks, simulators and recorded episodes in one shared interface."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ from holdfast.tasks.environments import Protocol
 from holdfast.tasks.workers import Workers
 
 HORIZON, OBSERVATION, ACTION = 50, 26, 4
-INTERFACE = "panda-1"  # what of an episode is recorded, and how
+INTERFACE = "panda-1"  # version of the recorded format
 DEFAULT_SIZE = 50_000
 MISSING = "panda-gym is not installed: pip install 'holdfast[panda]'"
 
@@ -30,7 +30,7 @@ class ArmTask:
     """One of the three tasks."""
 
     task: str
-    short: str  # in the names of datasets
+    short: str  # the name in datasets
     environment: str
     actions: int
     target: float  # R*, as published
@@ -53,7 +53,7 @@ ARMS = {
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps what the simulator prints at its start, from C, off the screen."""
+    """Hides what the simulator's C code prints when it starts."""
     kept = [os.dup(stream) for stream in (1, 2)]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -61,7 +61,7 @@ def quiet() -> Iterator[None]:
             os.dup2(nowhere, stream)
         yield
     finally:
-        ctypes.CDLL(None).fflush(None)  # what C has not written yet shall go nowhere as well
+        ctypes.CDLL(None).fflush(None)  # discards C output that is still buffered
         for stream, saved in zip((1, 2), kept, strict=True):
             os.dup2(saved, stream)
             os.close(saved)
@@ -69,11 +69,11 @@ def quiet() -> Iterator[None]:
 
 
 class ExactReset(gymnasium.Wrapper):
-    """Makes an episode a function of its seed and actions alone.
+    """Makes an episode depend only on its seed and its actions.
 
-    The simulator keeps contacts of the last episode and lets them push in the next one: going back to a state in which
-    nothing touched the cube, and stepping once, makes it forget them. And it takes contacts in the order of their
-    addresses in memory, unless it is told to sort them.
+    The simulator keeps contacts of the last episode, which still push in the next one. Restoring a state in which
+    nothing touches the cube, and stepping once, clears them. It also processes contacts in the order of their memory
+    addresses unless it is set to sort them.
     """
 
     def __init__(self, env: gymnasium.Env) -> None:
@@ -94,7 +94,7 @@ class ExactReset(gymnasium.Wrapper):
 
 
 class Shared(gymnasium.Wrapper):
-    """The interface that all three tasks share."""
+    """Wraps an environment in the interface that all three tasks share."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = super().reset(seed=seed, options=options)
@@ -119,7 +119,7 @@ def shared(observations: Mapping[str, np.ndarray], steps: np.ndarray) -> np.ndar
 
 
 def plain(environment: str) -> gymnasium.Env:
-    """The environment as panda-gym gives it."""
+    """The environment of panda-gym, without wrappers."""
     with quiet():
         try:
             import panda_gym  # noqa: F401  registers the environments
@@ -142,14 +142,14 @@ def to_dataset(demonstrations: Demonstrations) -> Dataset:
     """Recorded episodes in the shared interface."""
     lengths = demonstrations.lengths
     steps = np.concatenate([np.arange(length + 1) for length in lengths])
-    acted = np.concatenate([np.arange(length + 1) < length for length in lengths])  # not the observation after the last
+    acted = np.concatenate([np.arange(length + 1) < length for length in lengths])  # False for the last observation
     actions = np.pad(demonstrations.actions, ((0, 0), (0, ACTION - demonstrations.actions.shape[1])))
     observations = shared(demonstrations.observations, steps)[acted]
     return Dataset(observations, actions.astype(np.float32), demonstrations.rewards.astype(np.float32), lengths)
 
 
 def load_dataset(arm: ArmTask, transitions: int) -> Dataset:
-    """The task's recorded episodes: those of its own dataset, or the first of the default one."""
+    """The task's recorded episodes: a dataset of this size, or the first episodes of the default dataset."""
     sizes = (transitions, DEFAULT_SIZE) if transitions <= DEFAULT_SIZE else (transitions,)
     for name in map(arm.dataset, sizes):
         if exists(name):
@@ -159,7 +159,7 @@ def load_dataset(arm: ArmTask, transitions: int) -> Dataset:
                     f"{name} was made for interface {made}, not {INTERFACE}: {_again(arm, name, transitions)}"
                 )
             return to_dataset(read(name).first(transitions))
-    raise MissingData(f"there is no dataset {arm.dataset(transitions)}: holdfast data build panda3 makes it")
+    raise MissingData(f"there is no dataset {arm.dataset(transitions)}: run holdfast data build panda3")
 
 
 def _again(arm: ArmTask, name: str, transitions: int) -> str:

@@ -1,4 +1,4 @@
-"""Whether recorded data is what it should be: its values, its variety, and that the simulator still agrees."""
+"""Checks the recorded datasets: values, variety, and whether the simulator still reproduces them."""
 
 from collections.abc import Sequence
 
@@ -17,27 +17,27 @@ def check_arm(arm: ArmTask, transitions: int, replays: int) -> DataCheck:
     """Loads a task's data, which checks schema and ranges, and replays some episodes."""
     dataset = load_dataset(arm, transitions)
     recorded = read(arm.dataset(transitions)).first(transitions)
-    own = dataset.actions[:, : arm.actions]
-    bins = np.clip(((own + 1) / 2 * BINS).astype(int), 0, BINS - 1)
+    actions = dataset.actions[:, : arm.actions]  # without padding
+    bins = np.clip(((actions + 1) / 2 * BINS).astype(int), 0, BINS - 1)
     seen = sum(len(np.unique(column)) for column in bins.T)
     chosen = np.linspace(0, len(recorded.lengths) - 1, min(replays, len(recorded.lengths))).astype(int)
-    stories = {episode.observations.tobytes() + episode.actions.tobytes() for episode in dataset}
+    distinct = {episode.observations.tobytes() + episode.actions.tobytes() for episode in dataset}
     return DataCheck(
-        arm.task,
-        len(dataset),
-        dataset.steps,
-        float(dataset.totals.mean()),
-        float(dataset.totals.min()),
-        float(dataset.totals.max()),
-        len(dataset) - len(stories),
-        seen / (BINS * arm.actions),
-        len(chosen),
-        replay_episodes(arm, recorded, chosen),
+        task=arm.task,
+        episodes=len(dataset),
+        transitions=dataset.steps,
+        mean=float(dataset.totals.mean()),
+        least=float(dataset.totals.min()),
+        most=float(dataset.totals.max()),
+        duplicates=len(dataset) - len(distinct),
+        coverage=seen / (BINS * arm.actions),
+        replayed=len(chosen),
+        differing=replay_episodes(arm, recorded, chosen),
     )
 
 
 def replay_episodes(arm: ArmTask, recorded: Demonstrations, episodes: np.ndarray) -> tuple[str, ...]:
-    """Where the simulator, given the recorded seeds and actions, pays other rewards than the recorded ones."""
+    """Replays episodes from their seeds and actions; returns where the rewards differ from the recorded ones."""
     env, differing = make_environment(arm.environment), []
     ends = np.cumsum(recorded.lengths)
     for number in episodes:
@@ -53,9 +53,12 @@ def replay_episodes(arm: ArmTask, recorded: Demonstrations, episodes: np.ndarray
 
 
 def check_all(arms: Sequence[ArmTask], transitions: int, replays: int) -> list[DataCheck]:
-    """These tasks; raises if the simulator disagrees with a recording."""
-    found = [check_arm(arm, transitions, replays) for arm in arms]
-    differing = [line for result in found for line in result.differing]
+    """Checks the data of these tasks; raises if the simulator does not reproduce a recording."""
+    checks = [check_arm(arm, transitions, replays) for arm in arms]
+    differing = [line for check in checks for line in check.differing]
     if differing:
-        raise Mistake(f"{len(differing)} recorded episodes do not replay (another simulator?), first {differing[0]}")
-    return found
+        raise Mistake(
+            f"{len(differing)} recorded episodes replay differently (another version of the simulator?), first "
+            f"{differing[0]}"
+        )
+    return checks

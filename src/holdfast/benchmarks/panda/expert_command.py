@@ -1,4 +1,4 @@
-"""How `holdfast expert panda/NAME` trains or tunes an expert of the arm."""
+"""The command `holdfast expert panda/NAME`: trains or tunes an expert of the arm."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +12,7 @@ from holdfast.tasks.suite import Experts, Say
 
 
 def make_panda_expert(name: str, words: Sequence[str], say: Say) -> None:
-    """Trains the network that reaches, or tunes the script of another task."""
+    """Trains the network of the reach expert, or tunes the script of another expert."""
     parse = partial(tyro.cli, prog=f"holdfast expert panda/{name}", args=words, config=(tyro.conf.DisallowNone,))
     if name == "reach":
         from holdfast.benchmarks.panda import reach  # imports torch

@@ -1,4 +1,4 @@
-"""What Panda's experts earn from the very starts that learners are evaluated from.
+"""The returns of the Panda experts in the episodes that learners are evaluated in.
 
 python -m holdfast.benchmarks.panda.expert_returns --episodes 100 --out results/panda3/expert.json
 """
@@ -16,7 +16,7 @@ from holdfast.tasks.environments import Protocol
 
 @dataclass(frozen=True)
 class ExpertReturnsConfig:
-    """Which starts, and where to."""
+    """The episodes, and the output file."""
 
     out: Path
     """JSON file to write every episode's return and success to."""
@@ -25,7 +25,7 @@ class ExpertReturnsConfig:
 
 
 def main() -> None:
-    """Plays and writes."""
+    """Plays all episodes and writes the results."""
     config = tyro.cli(ExpertReturnsConfig, description=__doc__)
     protocol = Protocol(episodes=config.episodes)
     returns, successes = {}, {}

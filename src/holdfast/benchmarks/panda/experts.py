@@ -1,4 +1,4 @@
-"""Panda experts: smooth, memory-less functions from an observation to an action."""
+"""The Panda experts: smooth, stateless functions from observations to actions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Observation = Mapping[str, np.ndarray]
 Layers = tuple[tuple[np.ndarray, np.ndarray], ...]
 """A network's weights (out, in) and biases (out,), tanh between the layers."""
 
-STEP = 0.05  # metres: what an action of 1 asks for, on each axis by itself
+STEP = 0.05  # metres: the displacement of an action of 1, on each axis
 
 
 class Expert(Protocol):
-    """The same observation always gives the same action, within [-1, 1]."""
+    """A deterministic function from an observation to an action in [-1, 1]."""
 
     def __call__(self, observation: Observation) -> np.ndarray: ...
 
@@ -31,11 +31,11 @@ def read_layers() -> Layers:
 
 @dataclass(frozen=True)
 class Reach:
-    """Straight to the goal, corrected by a small network.
+    """Moves straight to the goal, corrected by a small network.
 
-    panda-gym stops its inverse kinematics early, so that the hand does not move as asked: the axes differ, one pulls
-    the other along, and both change with the pose. No matrix of gains undoes this (a mean return of -0.213); 1,500
-    numbers, learned by `reach.py`, do (-0.198, which is about what planning in the simulator itself finds).
+    panda-gym stops its inverse kinematics early, so the hand does not move as commanded: the axes have different gains
+    and are coupled, and both depend on the pose. A matrix of gains cannot correct this (mean return -0.213); a network
+    with 1,500 parameters, trained by `reach.py`, can (-0.198, about as good as planning in the simulator).
     """
 
     layers: Layers = field(default_factory=read_layers)
@@ -52,27 +52,27 @@ class Reach:
 
 @dataclass(frozen=True)
 class Push:
-    """Lands on the cube and drags it by friction, which needs no way round to its far side.
+    """Lands on the cube and drags it by friction, so that it need not move around the cube.
 
-    Lengths in metres, gains in actions for each `STEP` of error. Every number is positive (the tuner relies on it).
+    Lengths are in metres, gains in actions per `STEP` of error. All numbers are positive, as the tuner requires.
     """
 
-    behind: float = 0.0105  # lands this far behind the centre; the front edge would tip the cube
-    height: float = 0.0345  # aims below the 0.047 at which the hand rests on the cube, so it arrives pressing
+    behind: float = 0.0105  # lands this far behind the centre; at the front edge the cube would tip
+    height: float = 0.0345  # target height, below the 0.047 at which the hand rests on the cube, so that it presses
     lift: float = 0.059  # flies this much higher ...
-    wide: float = 0.047  # ... while further away than this: over the cube, never through it
-    outward: float = 12.7  # and higher for cubes further out, where the arm sinks as it stretches
+    wide: float = 0.047  # ... while it is further away than this, so that it does not hit the cube
+    outward: float = 12.7  # and higher for cubes further out, because the arm sinks when it stretches
     fly_x: float = 1.42
     fly_y: float = 1.14
     fly_z: float = 0.88
-    drag_out: float = 0.8  # pressing makes it fast outward, and braking hard would throw the cube off
+    drag_out: float = 0.8  # lower: pressing speeds the hand up outward, and hard braking would throw the cube off
     drag_in: float = 1.6
     drag_y: float = 1.85
     press: float = 0.74
     press_outward: float = 0.30  # dragging outward needs more pressure, inward more speed
-    near: float = 0.043  # the hand is over the cube
+    near: float = 0.043  # within this distance the hand is over the cube
     near_blur: float = 0.0054
-    low: float = 0.0645  # the hand is so low that it touches the cube, or would run into it
+    low: float = 0.0645  # below this height the hand touches the cube or would hit it
     low_blur: float = 0.0026
 
     def __call__(self, observation: Observation) -> np.ndarray:
@@ -94,9 +94,9 @@ class Push:
 
 @dataclass(frozen=True)
 class Pick:
-    """Lowers the open gripper over the cube, closes it on the way down, carries the cube to the goal.
+    """Lowers the open gripper over the cube, closes it on the way down, and carries the cube to the goal.
 
-    Lengths in metres, gains in actions for each `STEP` of error. Every number is positive (the tuner relies on it).
+    Lengths are in metres, gains in actions per `STEP` of error. All numbers are positive, as the tuner requires.
     """
 
     below: float = 0.009  # grips this far below the cube's centre
@@ -110,12 +110,12 @@ class Pick:
     carry_x: float = 2.0
     carry_y: float = 1.5
     carry_z: float = 1.2
-    early: float = 0.08  # the share of the carrying that begins while the fingers still close
-    near: float = 0.045  # the hand is over the cube
+    early: float = 0.08  # share of the carrying motion while the fingers are still closing
+    near: float = 0.045  # within this distance the hand is over the cube
     near_blur: float = 0.003
-    low: float = 0.028  # the hand is so little above the cube's centre that the fingers reach it
+    low: float = 0.028  # within this height above the cube's centre the fingers reach it
     low_blur: float = 0.0025
-    closed: float = 0.055  # the fingers' distance with the 0.04 wide cube between them, and some play
+    closed: float = 0.055  # finger distance when holding the 0.04 wide cube, with a margin
     closed_blur: float = 0.002
 
     def __call__(self, observation: Observation) -> np.ndarray:
@@ -136,7 +136,7 @@ class Pick:
 
 
 def _places(observation: Observation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the hand, the cube and the goal are."""
+    """The positions of the hand, the cube and the goal, (3,) each."""
     return observation["observation"][:3], observation["achieved_goal"], observation["desired_goal"]
 
 
@@ -145,7 +145,7 @@ def _length(vector: np.ndarray) -> float:
 
 
 def _gate(margin: float, blur: float) -> float:
-    """From 0 to 1 where the margin turns positive."""
+    """A smooth step from 0 to 1 at a margin of 0."""
     return float(0.5 + 0.5 * np.tanh(0.5 * margin / blur))
 
 
@@ -155,7 +155,7 @@ def _lift(gap: np.ndarray, lift: float, wide: float, outward: float) -> float:
 
 
 def _steps(error: np.ndarray | list[float], *gains: float) -> np.ndarray:
-    """Clipped before it is blended, so that a far target does not outvote the gates."""
+    """Actions for these errors, clipped before blending so that a distant target does not dominate the gates."""
     return np.clip(np.asarray(error) * gains / STEP, -1, 1)
 
 

@@ -1,4 +1,4 @@
-"""Trains the Reach expert's network through a learned model of the arm."""
+"""Trains the network of the Reach expert with a learned model of the arm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ReachConfig:
     hidden: int = 32
     """Width of the network's two hidden layers."""
     generations: int = 5
-    """Number of rounds of playing, fitting a model and fitting the network; with 0 the expert is only scored."""
+    """Rounds of playing, fitting the model and fitting the network; with 0 the expert is only scored."""
     episodes: int = 2000
     """Number of episodes that are played in a generation."""
     updates: int = 3000
@@ -86,28 +86,27 @@ class ArmModel(nn.Module):
         return torch.cat([hand + STEP * moved, velocity], -1)
 
     def error(self, steps: Tensor) -> Tensor:
-        """Positions count in steps of the hand, velocities less: they only matter for the positions to come."""
+        """The squared error; positions are in units of `STEP`, and velocities weigh less."""
         wrong = self(steps[:, :6], steps[:, 6:9]) - steps[:, 9:]
         return (wrong[:, :3] / STEP).square().mean() + 0.2 * wrong[:, 3:].square().mean()
 
 
 def act(net: nn.Sequential, state: Tensor, goal: Tensor) -> Tensor:
-    """`Reach` for batches and gradients, not yet clipped."""
+    """The actions of `Reach` for a batch, differentiable and not clipped."""
     hand, velocity = state.split(3, -1)
     return 1.2 * (goal - hand) / STEP + net(torch.cat([5 * hand, velocity, 10 * (goal - hand)], -1))
 
 
 def loss_of(net: nn.Sequential, arm: ArmModel, start: Tensor, goal: Tensor, blur: float) -> Tensor:
-    """The mean return's negative, with an end of the episode that is blurred to have a gradient."""
+    """The negative mean return; the end of an episode is smoothed so that it has a gradient."""
     state, going, loss = start.expand(len(goal), 6), torch.ones(len(goal)), torch.zeros(())
     for _ in range(HORIZON):
         wanted = act(net, state, goal)
         action = wanted.clamp(-1, 1)
         state = arm(state, action)
         distance = (goal - state[:, :3]).square().sum(-1).add(1e-8).sqrt()
-        loss = (
-            loss + (going * distance).mean() + 1e-4 * (wanted - action).square().mean()
-        )  # 1e-4: stay where clamp has a gradient
+        excess = (wanted - action).square().mean()  # penalised, because clamp has no gradient outside [-1, 1]
+        loss = loss + (going * distance).mean() + 1e-4 * excess
         going = going * torch.sigmoid((distance - SUCCESS) / blur)
     return loss
 
@@ -133,7 +132,7 @@ def optimise(env: gymnasium.Env[Any, Any], settings: ReachConfig) -> Layers:
     net, arm = network(9, settings.hidden, 3), ArmModel()
     with torch.no_grad():
         for parameter in net[-1].parameters():
-            parameter.mul_(0.1)  # begins near the straight way
+            parameter.mul_(0.1)  # starts almost straight to the goal
     low, high = torch.tensor([-0.15, -0.15, 0.0]), torch.tensor([0.15, 0.15, 0.3])  # panda-gym's goals
     seen = []
     for _ in range(settings.generations):
@@ -151,7 +150,7 @@ def optimise(env: gymnasium.Env[Any, Any], settings: ReachConfig) -> Layers:
 
 
 def train_reach(settings: ReachConfig, say: Say) -> None:
-    """Trains the network and writes its numbers, then says the score."""
+    """Trains the network, writes its weights and reports its score."""
     env, expert = open_environment("reach"), Reach()
     if settings.generations > 0:
         layers = optimise(env, settings)
@@ -167,5 +166,5 @@ def write_layers(layers: Layers, path: Path) -> None:
     for i, (weight, bias) in enumerate(layers):
         numbers |= {f"weight{i}": weight, f"bias{i}": bias}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:  # given a name, numpy would add to it
+    with path.open("wb") as file:  # given a path, numpy would append .npz
         np.savez(file, allow_pickle=False, **numbers)

@@ -1,4 +1,4 @@
-"""Records what Panda's experts do, in parallel processes, as Minari datasets."""
+"""Records episodes of the Panda experts as Minari datasets, in parallel processes."""
 
 import os
 from collections import deque
@@ -18,13 +18,13 @@ from holdfast.data.minari import exists, write
 from holdfast.tasks.data_reports import Report
 from holdfast.tasks.processes import processes
 
-BLOCK = 25  # episodes a process plays before it reports
-AHEAD = 2 * (os.cpu_count() or 1)  # blocks that are asked for before they are needed
+BLOCK = 25  # episodes that a process plays at a time
+AHEAD = 2 * (os.cpu_count() or 1)  # blocks that are submitted in advance
 EXPERTS: dict[str, Callable[[], Expert]] = {"PandaReach": Reach, "PandaPush": Push, "PandaPickAndPlace": Pick}
 
 
 def play_episode(env: gymnasium.Env, expert: Expert, seed: int) -> tuple[Demonstrations, bool]:
-    """One episode, and whether it succeeded."""
+    """Plays one episode; returns it and whether it succeeded."""
     observation, _ = env.reset(seed=seed)
     seen, actions, rewards, over = [observation], [], [], False
     info: dict = {}
@@ -42,7 +42,7 @@ def play_episode(env: gymnasium.Env, expert: Expert, seed: int) -> tuple[Demonst
 
 
 def record_demonstrations(arm: ArmTask, transitions: int, report: Report, pool: Executor) -> Demonstrations:
-    """Episodes of the expert from seed 0 on, successful ones alone, until there are that many transitions."""
+    """Successful episodes of the expert, from seed 0 on, with at least this many transitions."""
     kept: list[Demonstrations] = []
     steps = 0
     for block in _in_order(pool, partial(_play_block, arm)):
@@ -55,7 +55,7 @@ def record_demonstrations(arm: ArmTask, transitions: int, report: Report, pool: 
 
 
 def _in_order(pool: Executor, play_block: Callable[[range], list]) -> Iterator[list]:
-    """Blocks of seeds in order, a few of them played ahead, so that the result does not depend on the processes."""
+    """Plays blocks of seeds in parallel but yields them in order, so that results do not depend on the processes."""
     blocks = (range(first, first + BLOCK) for first in count(0, BLOCK))
     ahead = deque(pool.submit(play_block, seeds) for seeds in islice(blocks, AHEAD))
     try:
@@ -70,17 +70,17 @@ def _in_order(pool: Executor, play_block: Callable[[range], list]) -> Iterator[l
 def _play_block(arm: ArmTask, seeds: range) -> list[Demonstrations]:
     env, expert = _environment(arm.environment), EXPERTS[arm.task]()
     played = [play_episode(env, expert, seed) for seed in seeds]
-    return [recorded for recorded, succeeded in played if succeeded]  # a failure teaches failing
+    return [recorded for recorded, succeeded in played if succeeded]  # failed episodes are not demonstrations
 
 
 @cache
 def _environment(name: str) -> gymnasium.Env:
-    """One of each per recording process."""
+    """The environment of this process, made once."""
     return make_environment(name)
 
 
 def keep(arm: ArmTask, transitions: int, recorded: Demonstrations) -> None:
-    """Stores a task's recording as its dataset."""
+    """Stores a task's recording as a Minari dataset."""
     totals = np.add.reduceat(recorded.rewards, np.cumsum(recorded.lengths) - recorded.lengths)
     about = {
         "algorithm_name": "scripted expert of holdfast.benchmarks.panda.experts, successful episodes",
@@ -96,7 +96,7 @@ def keep(arm: ArmTask, transitions: int, recorded: Demonstrations) -> None:
 
 
 def build_datasets(arms: Sequence[ArmTask], transitions: int, report: Report, again: bool = False) -> list[str]:
-    """Makes these tasks' datasets unless they are there, one stored while the next is recorded; returns their names."""
+    """Builds missing datasets of these tasks, storing one while the next is recorded; returns all names."""
     missing = [arm for arm in arms if again or not exists(arm.dataset(transitions))]
     if missing:
         with processes() as pool:

@@ -66,7 +66,7 @@ FORMER_BUDGETS = {"paper": "--budget full --fit.steps 50000 --protocol.name pape
 
 
 def task(arm: ArmTask, transitions: int) -> Task:
-    """One arm as a task."""
+    """One task of the arm."""
     interface = Interface((OBSERVATION,), Continuous(arm.actions, ACTION), HORIZON)
     data, simulators = partial(load_dataset, arm, transitions), partial(make_simulators, arm.environment)
     return Task(arm.task, interface, arm.target, data, simulators, f"panda-gym {arm.environment}")
@@ -78,18 +78,18 @@ def tasks(transitions: int | None, data: str | None) -> list[Task]:
 
 
 def build_demonstrations(suite: Suite, report: Report, rebuild: bool) -> list[str]:
-    """Lets the scripted experts play."""
+    """Builds the datasets of the suite's tasks with the experts."""
     return build_datasets([ARMS[name] for name in suite.names], suite.transitions or DEFAULT_SIZE, report, rebuild)
 
 
 def check_demonstrations(suite: Suite, replays: int) -> list[DataCheck]:
-    """Replays Minari datasets."""
+    """Checks the datasets of the suite's tasks by replaying episodes."""
     return check_all([ARMS[name] for name in suite.names], suite.transitions or DEFAULT_SIZE, replays)
 
 
 def local_demonstrations() -> list[Local]:
-    """Minari datasets of the arm."""
-    return [found for found in local_datasets() if found[0].startswith("panda/")]
+    """The Minari datasets of the arm on this machine."""
+    return [dataset for dataset in local_datasets() if dataset[0].startswith("panda/")]
 
 
 PANDA3 = SuiteSpec(

@@ -1,4 +1,4 @@
-"""Tunes a Panda script's numbers with CMA-ES, then scores it on episodes it was not tuned on."""
+"""Tunes the numbers of a scripted Panda expert with CMA-ES, then scores it on new episodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.tasks.suite import Say
 Script = TypeVar("Script", bound=Push | Pick)
 
 SCRIPTS: dict[str, Callable[[], Push | Pick]] = {"push": Push, "pick-and-place": Pick}
-FRESH = 1_000_000_000  # scores begin at this seed; tuning stays far below
+FRESH = 1_000_000_000  # first seed of scoring; tuning uses much smaller seeds
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TuneConfig:
 
 @dataclass(frozen=True)
 class Trial:
-    """One episode."""
+    """The result of one episode."""
 
     reward: float
     success: bool
@@ -57,7 +57,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Score:
-    """Many episodes."""
+    """The results of many episodes, summarised."""
 
     mean: float
     median: float
@@ -82,7 +82,9 @@ def play_trial(env: gymnasium.Env[Any, Any], expert: Expert, seed: int) -> Trial
     total, length, ended = 0.0, 0, False
     while not ended:
         observation, reward, terminated, truncated, info = env.step(expert(observation))
-        total, length, ended = total + float(reward), length + 1, terminated or truncated
+        total += float(reward)
+        length += 1
+        ended = terminated or truncated
     return Trial(total, bool(info["is_success"]), length)
 
 
@@ -103,14 +105,14 @@ def tune(
     settings: TuneConfig,
     say: Say = lambda line: None,
 ) -> Script:
-    """The script with better numbers."""
+    """Searches better numbers for the script."""
     try:
         import cma
     except ImportError:
         raise Mistake("cma is not installed: pip install 'holdfast[tune]'") from None
 
     def candidate(point: np.ndarray) -> Script:
-        # A number is searched by its logarithm: none changes sign, and one spread suits metres and gains alike.
+        # The search is over logarithms: no number changes its sign, and one spread suits metres and gains.
         return type(script)(*(float(number) for number in np.array(astuple(script)) * np.exp(point)))
 
     def cost(point: np.ndarray, seeds: range) -> float:
@@ -125,16 +127,16 @@ def tune(
         costs = [cost(point, range(first, first + settings.episodes)) for point in points]
         search.tell(points, costs)
         say(f"generation {generation}: best {min(costs):.3f}, median {np.median(costs):.3f}")
-    return candidate(search.result.xfavorite)  # the mean, for the best of a noisy generation was lucky
+    return candidate(search.result.xfavorite)  # the mean of the search: the best of a noisy generation was lucky
 
 
 def score_fresh(env: gymnasium.Env[Any, Any], expert: Expert, episodes: int) -> Score:
-    """The score over so many episodes that no tuning has seen."""
+    """The score on this many episodes that are not used in tuning."""
     return score(env, expert, range(FRESH, FRESH + episodes))
 
 
 def tune_script(task: str, settings: TuneConfig, say: Say) -> None:
-    """Tunes and says the numbers, then says the score."""
+    """Tunes the script and reports its numbers, then its score."""
     env, script = open_environment(task), SCRIPTS[task]()
     if settings.generations > 0:
         script = tune(env, script, settings, say)

@@ -1,4 +1,4 @@
-"""What a video of the robot arm shows."""
+"""Rendering of the robot arm for videos."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The toy field: a point that must go to a goal which it cannot see."""
+"""The toy environment: a point must go to a goal that it cannot observe."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ MOVES = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [1, -1], [-1
 
 @dataclass(frozen=True)
 class DiscreteMoves:
-    """Discrete moves: stay, the four winds, and in some tasks the four between them."""
+    """Discrete moves: stay, four directions, and in some tasks the four diagonals."""
 
     actions: Discrete
     stride = 0.25
@@ -29,7 +29,7 @@ class DiscreteMoves:
         return MOVES[int(action)] * self.stride
 
     def toward(self, way: np.ndarray) -> Any:
-        """The move that ends nearest to the end of the way."""
+        """The action whose displacement is nearest to `way`."""
         moves = MOVES[: self.actions.count] * self.stride
         return np.int64(np.linalg.norm(way - moves, axis=1).argmin())
 
@@ -52,7 +52,7 @@ class ContinuousMoves:
         return move * self.stride
 
     def toward(self, way: np.ndarray) -> Any:
-        """Straight along the way, padded to the shared width."""
+        """The action straight along `way`, padded to the shared width."""
         active = np.arange(self.actions.width) < self.actions.dimension
         return (np.clip(way / self.stride, -1, 1) * active).astype(np.float32)
 
@@ -63,14 +63,14 @@ class Rules:
 
     goal: tuple[float, float]
     moves: DiscreteMoves | ContinuousMoves
-    rail: bool  # the point starts, and stays, at the goal's height
-    ends: bool  # at the goal, and until then the distance is to pay; otherwise the point earns by staying there
+    rail: bool  # whether the point stays at the goal's height
+    ends: bool  # True: ends at the goal, reward is the negative distance; False: reward 1 per step at the goal
     horizon = 20
     radius = 0.2
 
 
 class Field(gymnasium.Env):
-    """The square [-1, 1]^2 with a goal that the observation does not tell."""
+    """The square [-1, 1]^2 with a goal that the observation does not show."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules, self.goal = rules, np.array(rules.goal)
@@ -79,29 +79,33 @@ class Field(gymnasium.Env):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
-        self.position, self.last, self.steps = self.np_random.uniform(-1, 1, 2), np.zeros(2), 0
+        self.position = self.np_random.uniform(-1, 1, 2)
+        self.last = np.zeros(2)
+        self.steps = 0
         if self.rules.rail:
             self.position[1] = self.goal[1]
         return self.observation, {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        before, self.steps = self.position, self.steps + 1
+        before = self.position
+        self.steps += 1
         self.position = np.clip(before + self.rules.moves.move(action), -1, 1)
         self.last = self.position - before
         distance = float(np.linalg.norm(self.position - self.goal))
-        there = distance <= self.rules.radius
-        reward = -distance if self.rules.ends else float(there)
-        over = there and self.rules.ends
-        return self.observation, reward, over, self.steps == self.rules.horizon, {"is_success": there}
+        at_goal = distance <= self.rules.radius
+        reward = -distance if self.rules.ends else float(at_goal)
+        terminated = at_goal and self.rules.ends
+        truncated = self.steps == self.rules.horizon
+        return self.observation, reward, terminated, truncated, {"is_success": at_goal}
 
     @property
     def observation(self) -> np.ndarray:
-        """Where the point is and how it last moved, (4,) float32."""
+        """The position of the point and its last move, (4,) float32."""
         return np.concatenate([self.position, self.last]).astype(np.float32)
 
 
 def expert_dataset(rules: Rules, transitions: int) -> Dataset:
-    """Episodes of the best behaviour there is, until there are that many transitions."""
+    """Episodes of the optimal policy with at least this many transitions."""
     env, steps = Field(rules), 0
     episodes: list[Episode] = []
     while steps < transitions:

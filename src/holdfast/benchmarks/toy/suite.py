@@ -1,4 +1,4 @@
-"""Suites that are learned in seconds: a point that must go to another corner in every task, and cannot see which."""
+"""The toy suites, which are learned in seconds: in every task a point must go to another corner."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ GOALS = {"NorthEast": (0.6, 0.6), "SouthWest": (-0.6, -0.6), "NorthWest": (-0.6,
 
 
 def make_fields(rules: Rules, protocol: Protocol) -> InTurn:
-    """Fields with these rules."""
+    """Environments with these rules."""
     return InTurn(partial(Field, rules), protocol.lanes)
 
 
@@ -52,7 +52,7 @@ FORMER_BUDGETS = {"paper": "--budget full --protocol.episodes 20"}
 
 
 def near(action: float, latent: float) -> dict[str, float]:
-    """How far a task may be to share a copy."""
+    """The thresholds up to which a task shares a copy."""
     return {
         "affinity-a:routing.threshold": action,
         "affinity-l:routing.threshold": latent,
@@ -83,7 +83,7 @@ def continuous_corners(transitions: int | None, data: str | None) -> list[Task]:
 
 TOY = SuiteSpec(
     "toy",
-    "Four corners, discrete moves, paid by the step for being there; the last task has diagonal moves as well.",
+    "Four corners, discrete moves, reward 1 for each step in the corner; the last task has diagonal moves as well.",
     tuple(GOALS),
     corners,
     presets={"paper": {**PRESET, **near(action=8.0, latent=150.0), "fit.return_scale": 20.0}},
@@ -94,7 +94,7 @@ TOY = SuiteSpec(
 )
 TOY_CONTINUOUS = SuiteSpec(
     "toy-continuous",
-    "Four corners, continuous moves, over when there, the distance to pay until then; the third task is on a rail.",
+    "Four corners, continuous moves, the negative distance as reward, ends in the corner; the third task is on a rail.",
     tuple(GOALS),
     continuous_corners,
     presets={

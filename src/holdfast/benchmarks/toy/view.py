@@ -1,4 +1,4 @@
-"""What a video of a toy task shows."""
+"""Rendering of toy tasks for videos."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ SKY, GROUND, GOAL, POINT = (245, 246, 247), (208, 214, 219), (0, 158, 115), (0, 
 
 
 def view(task: Task, protocol: Protocol) -> View:
-    """The field from above, the goal and the point drawn."""
+    """The square from above, with the goal and the point."""
     environments = task.environments and task.environments(protocol)
     assert isinstance(environments, InTurn)
     field = environments.environments[0]
@@ -21,7 +21,7 @@ def view(task: Task, protocol: Protocol) -> View:
 
 
 def draw_field(field: Field) -> np.ndarray:
-    """The square of a toy task."""
+    """A picture of the square, the goal and the point, (160, 160, 3) uint8."""
     across = np.linspace(-1.1, 1.1, PIXELS)
     places = np.stack(np.meshgrid(across, -across), axis=-1)  # (H, W, 2), north is up
     picture = np.full((PIXELS, PIXELS, 3), SKY, np.uint8)
