@@ -326,5 +326,5 @@ def test_a_memory_that_was_changed_is_refused(tmp_path: Path) -> None:
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
-    with pytest.raises(Mistake, match="memory.1.safetensors"):
+    with pytest.raises(Mistake, match=r"memory\.1\.safetensors"):
         learn_extra(tmp_path)
