@@ -56,18 +56,22 @@ def save_and_stop(self: FolderRecorder, phase: str, tensors: dict) -> None:
     raise Interruption
 
 
+def interruptions(name: str, path: Path, **more: Any) -> int:
+    """How often a run is interrupted until it ends."""
+    for count in range(100):
+        try:
+            run_tiny(name, path, OFTEN, **more)
+        except Interruption:
+            continue
+        return count
+    raise AssertionError("the run does not end")
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_interrupted_at_every_save_and_resumed_gives_the_same_bits(name, tmp_path, monkeypatch):
     run_tiny(name, tmp_path / "whole")
     monkeypatch.setattr(FolderRecorder, "save", save_and_stop)
-    interruptions = 0
-    while True:
-        try:
-            run_tiny(name, tmp_path / "broken", OFTEN)
-            break
-        except Interruption:
-            interruptions += 1
-    assert interruptions == 9  # at steps 4, 8 and 12 of 12, in three tasks
+    assert interruptions(name, tmp_path / "broken") == 9  # at steps 4, 8 and 12 of 12, in three tasks
     assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
 
 
