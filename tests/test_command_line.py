@@ -316,7 +316,7 @@ def test_a_run_that_is_under_way_is_shown(capsys, tmp_path, monkeypatch):
     said = printed(capsys, "show", str(path))
     assert "mean return" in said  # of what is evaluated
     assert "learned 1 of 2 tasks (NorthEast)" in said
-    assert "SouthWest is at step 8 of 12" in said
+    assert "learning SouthWest: step 8 of 12" in said
     assert f"to go on: holdfast run --config '{path}'" in said
 
 
@@ -499,6 +499,8 @@ def crafted(path: Path) -> Path:
         file = path / name
         if file.exists():
             file.write_text(file.read_text().replace("NorthEast", json.dumps(EVIL)[1:-1]))
+    index = path / "weights" / "index.json"  # where names of files stay
+    index.write_text(index.read_text().replace('"NorthEast"', json.dumps(EVIL)))
     return path
 
 

@@ -35,7 +35,7 @@ CELLS = {  # the type of each kind of result
     "carried": int,
     "scores": dict[str, float],
 }
-SINCE_0_2 = ("offline", "scores")  # fields that matrices of version 0.1 do not have
+SINCE_0_2 = ("joint", "offline", "scores")  # fields that matrices of version 0.1 do not have
 METRICS = ("NormAvg", "AvgGap", "AvgF", "BWT", "FWT", "Success", "SuccessF")
 
 
@@ -58,6 +58,7 @@ class Matrix:
     carried: Cells = field(default_factory=list)  # the earlier stage a result was copied from (unchanged policy)
     scores: Cells = field(default_factory=list)  # offline scores by measure, of tasks without an environment
     offline: list[str] = field(default_factory=list)  # the tasks without an environment, which have no returns
+    joint: bool = False  # whether all tasks were learned at once, so that there are only results after the last one
     copies: int = 0
     task_copy: dict[str, int] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
@@ -110,14 +111,16 @@ class Matrix:
 
     @property
     def stages(self) -> int:
-        """The number of evaluated stages, counted from the first."""
-        done = [self.evaluated(stage) for stage in range(len(self.tasks))]
+        """The number of evaluated stages, counted from the first; if all tasks were learned at once, all or none."""
+        last = len(self.tasks) - 1
+        done = [self.evaluated(last if self.joint else stage) for stage in range(len(self.tasks))]
         return done.index(False) if False in done else len(done)
 
     def metrics(self) -> dict[str, Any]:
         """The metrics of the evaluated stages, over the tasks that have an environment.
 
         NormAvg, AvgGap, F, AvgF, BWT; FWT if `single` is known; Success and SuccessF if any episode succeeded.
+        If all tasks were learned at once, the metrics that compare stages (F, AvgF, BWT, FWT, SuccessF) are None.
         """
         stages, played = self.stages, self.played(self.stages)
         if stages == 0:
@@ -131,13 +134,18 @@ class Matrix:
         metrics |= {
             "NormAvg": norm_avg(final, targets),
             "AvgGap": avg_gap(final, targets),
+        }
+        if self.knows_success:
+            metrics["Success"] = mean_success(rates, played)
+        if self.joint:
+            return metrics
+        metrics |= {
             "F": dict(zip((self.tasks[task] for task in played), forgetting(done, played), strict=True)),
             "AvgF": avg_forgetting(done, played),
             "BWT": backward_transfer(done, played),
             "FWT": forward_transfer(done, self.single, played) if self.single else None,
+            "SuccessF": success_forgetting(rates, played) if self.knows_success else None,
         }
-        if self.knows_success:
-            metrics |= {"Success": mean_success(rates, played), "SuccessF": success_forgetting(rates, played)}
         return metrics
 
     @property

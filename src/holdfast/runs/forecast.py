@@ -11,6 +11,7 @@ import torch
 
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.errors import MissingData
+from holdfast.registry import LEARNERS
 from holdfast.runs.configure import learner_for, suite_for
 from holdfast.runs.devices import check_device
 from holdfast.runs.folder import RunFolder
@@ -34,16 +35,18 @@ def forecast(spec: RunSpec) -> str:
     found = suite_for(plan, report=None)  # makes no data
     state = state_there(spec)
     missing = [task.name for task in found.tasks if dataset_of(task) is None]
-    steps, tasks = plan.config.fit.steps, len(found.tasks)
+    steps = plan.config.fit.steps
+    joint = getattr(LEARNERS[plan.learner].learner, "joint", False)
+    total = steps if joint else steps * len(found.tasks)
     lines = {
         "suite": plan.suite,
         "tasks": ", ".join(found.names),
         "learner": f"{plan.learner} (preset {plan.preset}, budget {plan.budget}, seed {plan.seed})",
-        "training": f"{steps} steps per task, {steps * tasks} in all, on {device}",
+        "training": f"{steps} steps {'for all tasks at once' if joint else f'per task, {total} in all'}, on {device}",
         "evaluation": evaluation(spec),
         "data": f"would be made first: {', '.join(missing)}" if missing else "all there",
         "folder": f"{spec.out} ({folder_line(state)})",
-        "time": duration(steps * tasks - (state.done if state else 0), plan, found, device),
+        "time": duration(total - (state.done if state else 0), plan, found, device),
     }
     return "\n".join(f"{name:<12}{line}" for name, line in lines.items())
 
@@ -75,7 +78,7 @@ def evaluation(spec: RunSpec) -> str:
 
 def duration(steps: int, plan: Plan, found: Suite, device: str) -> str:
     """About how long so many training steps take."""
-    if steps == 0:
+    if steps <= 0:
         return "all tasks are trained"
     seconds = step_seconds(plan, found, device)
     total = timedelta(seconds=round(seconds * steps))

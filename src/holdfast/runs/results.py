@@ -39,7 +39,8 @@ class Results:
         """Evaluates every task learned so far, or carries a result over where nothing changed since."""
         wanted = self.suite.tasks if self.options.full_matrix else self.suite.tasks[: stage + 1]
         missing = [task for task in wanted if self.options.re_evaluate or not self._has_result(stage, task)]
-        name, done = f"task {stage + 1} of {len(self.suite.tasks)}: evaluate", len(wanted) - len(missing)
+        place = "" if self.learner.joint else f"task {stage + 1} of {len(self.suite.tasks)}: "
+        name, done = f"{place}evaluate", len(wanted) - len(missing)
         if missing:
             self.session.screen.show(name, done, len(wanted))
         for task, value in self._results(stage, missing):
@@ -138,6 +139,7 @@ def empty_matrix(suite: Suite, learner: Learner) -> Matrix:
         protocol=asdict(plan.protocol),
         tasks=suite.names,
         targets=[task.target for task in suite.tasks],
+        joint=learner.joint,
         offline=[task.name for task in suite.tasks if not task.environments],
     )
 

@@ -1,6 +1,7 @@
 """How far a run is, as its folder records it."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -15,6 +16,7 @@ class State:
     tasks: list[str]
     learned: int  # tasks
     evaluated: int  # stages
+    current: str  # the task that is being learned, or "all tasks"
     step: int  # of the task that is being learned
     steps: int  # per task
     heard: float | None  # when the last event was written, in seconds since the epoch
@@ -41,7 +43,7 @@ class State:
         learned = f"learned {self.learned} of {count} tasks"
         lines = [f"{learned} ({', '.join(self.tasks[: self.learned])})" if self.learned else learned]
         if not self.trained:
-            lines.append(f"{self.tasks[self.learned]} is at step {self.step} of {self.steps}")
+            lines.append(f"learning {self.current}: step {self.step} of {self.steps}")
         lines.append(f"evaluated after {self.evaluated} of {count} tasks" if self.evaluated else "not evaluated yet")
         return lines
 
@@ -58,18 +60,24 @@ def state_of(folder: RunFolder) -> State:
     config, learned = folder.record["config"], folder.learned
     matrix = folder.read_matrix()
     events = folder.events()
+    current, step = _current(events, folder)
     return State(
         tasks=folder.order,
         learned=learned,
         evaluated=matrix.stages if matrix else 0,
-        step=_step(events, learned) if learned < len(folder.order) else 0,
+        current=current,
+        step=step,
         steps=config["config"].get("fit", {}).get("steps", 0),
         heard=events[-1]["time"] if events else None,
         command=folder.how_to_go_on(),
     )
 
 
-def _step(events: list[dict[str, Any]], stage: int) -> int:
-    """The last recorded step of the task that is learned at a stage."""
-    steps = [event["step"] for event in events if event.get("stage") == stage and "step" in event]
-    return steps[-1] if steps else 0
+def _current(events: Sequence[dict[str, Any]], folder: RunFolder) -> tuple[str, int]:
+    """What is being learned, and the last recorded step of it."""
+    if folder.learned == len(folder.order):
+        return "", 0
+    steps = [event for event in events if event.get("stage") == folder.learned and {"step", "task"} <= event.keys()]
+    if not steps:
+        return folder.order[folder.learned], 0
+    return str(steps[-1]["task"]), steps[-1]["step"]

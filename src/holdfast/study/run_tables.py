@@ -49,8 +49,11 @@ def matrix_table(matrix: Matrix, data_returns: Mapping[str, float], row: Publish
         table.add_column(_text(task), justify="right")
     mean = matrix.mean
     for stage, task in enumerate(matrix.tasks):
+        if matrix.joint and stage < len(matrix.tasks) - 1:
+            continue
         cells = zip(mean[stage], matrix.carried[stage], strict=True)
-        table.add_row(_text(task), *(_cell(value, origin) for value, origin in cells))
+        learned = "all tasks at once" if matrix.joint else task
+        table.add_row(_text(learned), *(_cell(value, origin) for value, origin in cells))
     for rows in (_interval_rows(matrix), _success_rows(matrix), _score_rows(matrix)):
         table.add_section()
         for line in rows:

@@ -50,9 +50,9 @@ class Summary:
     success_forgetting: Estimate | None = None  # over the tasks before the last
 
     @property
-    def forgotten(self) -> float:
-        """AvgF."""
-        return self.forgetting.value if self.forgetting else 0.0
+    def forgotten(self) -> float | None:
+        """AvgF; None if all tasks were learned at once, or none has an environment."""
+        return self.forgetting.value if self.forgetting else None
 
     @property
     def episodes(self) -> int:
@@ -62,7 +62,10 @@ class Summary:
 
 @dataclass(frozen=True)
 class Histories:
-    """Mean results on every task with an environment after every stage, as they were and as they might have been."""
+    """Mean results on every task with an environment after every stage, as they were and as they might have been.
+
+    If all tasks were learned at once, there is one stage.
+    """
 
     learned: list[int]  # by task: the stage that learned it
     means: np.ndarray  # (runs, tasks, stages)
@@ -72,7 +75,7 @@ class Histories:
     @classmethod
     def of(cls, matrices: Sequence[Matrix], name: Literal["returns", "successes"] = "returns") -> "Histories":
         played = matrices[0].played()
-        runs = [_history(getattr(matrix, name), played) for matrix in matrices]
+        runs = [_history(getattr(matrix, name), played, matrix.joint) for matrix in matrices]
         distinct = [[matrix.distinct_episodes[-1][task] for task in played] for matrix in matrices]
         means = np.array([[task.mean(axis=-1) for task in run] for run in runs])
         return cls(played, means, resample(runs, distinct), [sum(counts) > 1 for counts in zip(*distinct, strict=True)])
@@ -117,12 +120,10 @@ def summarise(matrices: Sequence[Matrix], expert: ExpertRecord | None = None) ->
     tasks = [first.tasks[task] for task in first.played()]
     targets = [first.targets[task] for task in first.played()]
     rates = Histories.of(matrices, "successes") if any(matrix.knows_success for matrix in matrices) else None
-    return replace(
+    results = replace(
         kept,
         returns={task: runs.mean(task_mean(index), index) for index, task in enumerate(tasks)},
         success=_success(matrices),
-        learned={task: runs.estimate(_learned(index, runs.learned[index]), index) for index, task in enumerate(tasks)},
-        lost={task: runs.forgotten(task_mean(index), index) for index, task in enumerate(tasks)},
         distinct={
             task: min(one.distinct_episodes[-1][stage] for one in matrices)
             for task, stage in zip(tasks, runs.learned, strict=True)
@@ -131,8 +132,15 @@ def summarise(matrices: Sequence[Matrix], expert: ExpertRecord | None = None) ->
         middle=_middle(runs, targets, floors(first.suite, tasks)),
         gap=runs.mean(over_tasks(avg_gap, targets)),
         behind=_behind(matrices, expert) if expert else None,
-        forgetting=_forgetting(runs),
         mean_success=rates.mean(lambda final: final.mean(axis=-1)) if rates else None,
+    )
+    if first.joint:
+        return results
+    return replace(
+        results,
+        learned={task: runs.estimate(_learned(index, runs.learned[index]), index) for index, task in enumerate(tasks)},
+        lost={task: runs.forgotten(task_mean(index), index) for index, task in enumerate(tasks)},
+        forgetting=_forgetting(runs),
         success_forgetting=rates.lost_since_learned() if rates else None,
     )
 
@@ -143,8 +151,10 @@ def fewest_to_most(counts: Iterable[int]) -> str:
     return f"{ends[0]} to {ends[-1]}" if ends[0] < ends[-1] else str(ends[0])
 
 
-def _history(cells: Cells, tasks: Sequence[int]) -> list[np.ndarray]:
+def _history(cells: Cells, tasks: Sequence[int], joint: bool) -> list[np.ndarray]:
     """For each task, its episodes by stage (stages, episodes); stages before its own repeat its own."""
+    if joint:
+        return [np.array([cells[-1][task]], float) for task in tasks]
     return [np.array([cells[max(stage, task)][task] for stage in range(len(cells))], float) for task in tasks]
 
 

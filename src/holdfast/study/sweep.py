@@ -128,10 +128,12 @@ def fully_evaluated(matrix: Matrix | None, full: bool) -> bool:
     """Whether every task with an environment has results after each stage from its own on, or, if `full`, after all."""
     if matrix is None:
         return False
+    last = len(matrix.tasks) - 1
     return all(
         row[task] is not None
         for stage, row in enumerate(matrix.returns)
         for task in matrix.played(None if full else stage + 1)
+        if stage == last or not matrix.joint
     )
 
 

@@ -125,9 +125,10 @@ def _task_line(entry: TableEntry, summary: Summary | None, task: str) -> TableLi
     }
     if task in summary.returns:
         numbers["return"] = summary.returns[task]
+        numbers["episodes"] = str(summary.distinct[task])
+    if task in summary.learned:
         numbers["when learned"] = summary.learned[task]
         numbers["F"] = summary.lost[task]
-        numbers["episodes"] = str(summary.distinct[task])
     elif task in summary.scores:
         numbers["return"] = _scores(summary)[task]
     rates = {"return": summary.success[task]} if task in summary.success else {}

@@ -53,7 +53,7 @@ def read_run(result: RunResult, matrix: Matrix) -> EvaluatedRun:
         matrix=matrix,
         routes=_routes(folder, matrix),
         certificates=[found for found in folder.read_certificates() if found.stage < len(matrix.tasks)],
-        losses=_losses(folder),
+        losses=_losses(folder, matrix),
         overlap=_overlap(folder, matrix),
         has_weights=result.has_weights,
         instead=[Path(name).name for name in result.instead],
@@ -81,10 +81,11 @@ def _routes(folder: RunFolder, matrix: Matrix) -> list[dict[str, Any]]:
     return routes
 
 
-def _losses(folder: RunFolder) -> Mapping[str, Curve]:
+def _losses(folder: RunFolder, matrix: Matrix) -> Mapping[str, Curve]:
+    """The loss curve of each planned task; a learner that learns all tasks at once has none."""
     curves: Mapping[str, Sequence[Any]] = folder.read_losses() or loss_curves(folder.events())
     points = {task: [point for point in curve if _drawable(point)] for task, curve in curves.items()}
-    return {task: curve for task, curve in points.items() if curve}
+    return {task: curve for task, curve in points.items() if curve and task in matrix.tasks}
 
 
 def _drawable(point: Sequence[Any]) -> bool:

@@ -58,7 +58,7 @@ def front_points(found: Study) -> list[FrontPoint]:
             at + 1,
             summary.normalised if normed and summary.normalised else _turned(summary.gap),
             summary.bytes,
-            max(summary.forgotten, 0.0),
+            max(summary.forgotten or 0.0, 0.0),  # tasks that are learned at once are not forgotten
         )
         for at, (setting, summary) in enumerate(rows)
     ]

@@ -105,5 +105,5 @@ def loss_section(found: Study) -> Section:
     lacking = len(found.settings) - len(known)
     said = "How the training loss fell within each task, in the first run of each setting."
     if lacking:
-        said += f" {counted(lacking, 'setting')} kept no losses."
+        said += f" {counted(lacking, 'setting')} kept no losses of single tasks."
     return Section("loss", "Loss", paragraph(said), [loss_figure(found, one, one.runs[0]) for one in known])

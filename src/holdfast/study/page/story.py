@@ -76,12 +76,21 @@ def _bare(setting: Setting) -> tuple[str, ...]:
 def what_was_forgotten(found: Study) -> list[str]:
     """Which settings forgot nothing, and which forgot most."""
     kept = [setting.label for setting in found.settings if setting.summary.forgotten == 0]
-    lost = sorted((setting for setting in found.settings if setting.summary.forgotten > 0), key=_forgotten)
-    said = f"Exactly nothing was forgotten by {_all_of(found, kept)}." if kept else "Every learner forgot something."
+    lost = sorted((setting for setting in found.settings if _forgotten(setting) > 0), key=_forgotten)
+    joint = [setting.label for setting in found.settings if setting.runs[0].matrix.joint]
+    said = []
+    if kept:
+        said.append(f"Exactly nothing was forgotten by {_all_of(found, kept)}.")
+    elif lost and not joint:
+        said.append("Every learner forgot something.")
     if lost:
         most = lost[-1]
-        said += f" Most was forgotten by {most.label}: {typeset(most.summary.forgotten)} of return on average (AvgF)."
-    return [said]
+        said.append(
+            f"Most was forgotten by {most.label}: {typeset(most.summary.forgotten)} of return on average (AvgF)."
+        )
+    if joint:
+        said.append(f"All tasks were learned at once by {_all_of(found, joint)}, so there was nothing to forget.")
+    return [" ".join(said)]
 
 
 def _all_of(found: Study, labels: Sequence[str]) -> str:
@@ -92,7 +101,7 @@ def _all_of(found: Study, labels: Sequence[str]) -> str:
 
 
 def _forgotten(setting: Setting) -> float:
-    return setting.summary.forgotten
+    return setting.summary.forgotten or 0.0
 
 
 def what_is_best(found: Study) -> list[str]:
