@@ -193,7 +193,7 @@ def test_a_folder_that_is_no_run_is_said_so(capsys, tmp_path):
     (tmp_path / "another").mkdir()
     (tmp_path / "another" / "config.json").write_text('{"model": "mine"}')
     for words in (["run", "--budget", "smoke", "--out"], ["evaluate"], ["show"]):
-        assert "not that of a run of holdfast" in command(capsys, *words, str(tmp_path / "another"))
+        assert "not the config.json of a run" in command(capsys, *words, str(tmp_path / "another"))
     (tmp_path / "mine.txt").write_text("mine")
     assert "not empty and not a run folder" in command(capsys, "run", "--budget", "smoke", "--out", str(tmp_path))
     assert (tmp_path / "mine.txt").read_text() == "mine"

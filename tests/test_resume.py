@@ -228,7 +228,7 @@ def test_a_saved_fit_that_was_changed_is_not_resumed(tmp_path, monkeypatch):
     content = bytearray(saved.read_bytes())
     content[-9] ^= 1
     saved.write_bytes(content)
-    with pytest.raises(Mistake, match="was changed or cut off: delete it"):
+    with pytest.raises(Mistake, match="was changed or truncated: delete it"):
         run_tiny("naive", tmp_path / "run")
     saved.unlink()
     run_tiny("naive", tmp_path / "run")

@@ -107,7 +107,9 @@ def test_forward_transfer_is_measured_against_a_run_of_single(tmp_path):
         config = {**whole["config.json"], "config": whole["config.json"]["config"] | (other if of_plan else {})}
         (tmp_path / "single" / "config.json").write_text(json.dumps(config))
         (tmp_path / "single" / "matrix.json").write_text(json.dumps(whole["matrix.json"] | other))
-        with pytest.raises(holdfast.Mistake, match="is no reference for this run: its suite, protocol or targets"):
+        with pytest.raises(
+            holdfast.Mistake, match="cannot be the reference of this run: its suite, protocol or targets"
+        ):
             run(found, tiny_learner("naive", found), tmp_path / "other", replace(QUIET, reference=tmp_path / "single"))
 
 

@@ -238,7 +238,7 @@ def test_a_learner_with_one_network_refuses_a_task_of_another_shape(name: str, t
     begun(name, tmp_path / "run")
     before = contents(tmp_path / "run")
     other = replace(tiny_suite("toy-continuous").tasks[0], name="Other")
-    with pytest.raises(Mistake, match="Other .*one network for all tasks"):
+    with pytest.raises(Mistake, match=r"Other .*one network for all tasks"):
         learn_more(tmp_path / "run", other, "cpu", FIRST, options=QUIET)
     assert contents(tmp_path / "run") == before
 

@@ -104,12 +104,12 @@ class Store:
         except UNFIT as problem:
             raise Mistake(
                 f"the weights in {self.directory.path} are not those of a learner with this config.json ({problem!r}): "
-                "bring the folder back from a copy"
+                "restore the folder from a backup"
             ) from problem
         if len(found) not in (stage + 1, len(self.learned)) or list(found) != self.learned[: len(found)]:
             raise Mistake(
                 f"{self.directory.path / INDEX} says that {', '.join(found)} were learned by stage {stage}, but the "
-                f"order is {', '.join(self.learned)}: bring it back from a copy"
+                f"order is {', '.join(self.learned)}: restore it from a backup"
             )
         self._check_certificates(found, certificates)
 
@@ -122,7 +122,7 @@ class Store:
         """What keeping the learner cost after a stage."""
         return self.index.stages[stage].bytes
 
-    def check_memory(self) -> None:
+    def check_memory_kept(self) -> None:
         """Raises if what the learner needs to learn another task was not kept."""
         if self.index.stages and self.bytes(-1)["memory"] and not self.index.stages[-1].memory:
             raise Mistake(
@@ -153,7 +153,7 @@ class Store:
         if changed:
             raise Mistake(
                 f"the policy of {changed[0]} in {self.directory.path} is not the one that its certificate was given "
-                "for: its weights were changed after they were learned, so bring the folder back from a copy"
+                "for: its weights were changed after they were learned, so restore the folder from a backup"
             )
 
     # The task that is being learned
@@ -181,7 +181,7 @@ class Store:
         tensors = unsealed(self.directory.read_bytes(name, TENSORS))
         if tensors is None or not {"done", "losses"} <= tensors.keys() or tensors["done"].numel() != 1:
             raise Mistake(
-                f"{self.directory.path / name} was changed or cut off: delete it, and its task is learned from the "
+                f"{self.directory.path / name} was changed or truncated: delete it, and its task is learned from the "
                 "first step"
             )
         return tensors

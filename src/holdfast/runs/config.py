@@ -1,4 +1,4 @@
-"""The record config.json: the plan of a run, and what it was begun with."""
+"""The record config.json: the plan of a run, and what it was started with."""
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -12,13 +12,13 @@ from holdfast.learners.learner import LearnerConfig
 from holdfast.registry import LEARNERS, NETS
 from holdfast.runs.plan import MOST_THREADS, Plan, completed
 
-NEEDED = {"config", "suite", "learner", "seed", "order"}  # of a plan, whatever is done with the run
+NEEDED = {"config", "suite", "learner", "seed", "order"}  # what every recorded plan must have
 LOOSELY = Conform(partial=True)
 
 
 @dataclass(frozen=True)
 class PluginRecord:
-    """A plugin that a run was begun with."""
+    """A plugin that a run was started with."""
 
     file: str  # its name, without its folder
     sha256: str
@@ -26,7 +26,7 @@ class PluginRecord:
 
 @dataclass(frozen=True)
 class Begun:
-    """What a run was begun with, beside its plan."""
+    """What a run was started with, besides its plan."""
 
     datasets: dict[str, str] = field(default_factory=dict)  # fingerprints, by task
     data_returns: dict[str, float] = field(default_factory=dict)  # mean returns, by task
@@ -45,11 +45,11 @@ class Begun:
 
 
 def checked_config(record: Any, path: Path) -> dict[str, Any]:
-    """The record of a run, with what older versions did not record; raises where it is none."""
+    """The record of a run, with defaults for what older versions did not record; raises if it is not one."""
     if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
-        raise Mistake(f"{path} is not that of a run of holdfast: choose another folder")
+        raise Mistake(f"{path} is not the config.json of a run: choose another folder")
     if missing := NEEDED - set(record["config"]):
-        raise Mistake(f"{path} lacks {', '.join(sorted(missing))}: bring it back from a copy")
+        raise Mistake(f"{path} lacks {', '.join(sorted(missing))}: restore it from a backup")
     known = {item.name for item in fields(Begun)}
     try:
         check_plan(completed(record["config"]))
@@ -60,12 +60,12 @@ def checked_config(record: Any, path: Path) -> dict[str, Any]:
 
 
 def check_plan(plan: dict[str, Any]) -> None:
-    """Raises unless what this says can be of a plan; that it says all of it is required where the run goes on."""
+    """Raises if a setting cannot be that of a plan; that none is missing is only checked when the run continues."""
     LOOSELY({name: value for name, value in plan.items() if name != "config"}, Plan)
     order = plan["order"]
     if not order or len(set(order)) != len(order):
         raise Mistake(f"order must name tasks, each once, got {shortened(order)}")
-    if plan["backbone"] not in NETS:  # of a plugin that only learning and acting need
+    if plan["backbone"] not in NETS:  # it comes from a plugin, which only learning and acting need
         LOOSELY(plan["config"], LearnerConfig)
         return
     net = NETS[plan["backbone"]]

@@ -1,4 +1,4 @@
-"""From names to settings: the defaults, then what a suite says of a preset and a budget."""
+"""From names to settings: the defaults, then the suite's settings for a preset and a budget."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -30,7 +30,7 @@ CHOICES = (
     "backbone",
     "preset",
     "budget",
-)  # names that settings follow from, and so no settings themselves
+)  # names that decide the settings, and so are not settings themselves
 
 
 def configure(
@@ -39,10 +39,11 @@ def configure(
     preset: str = "paper",
     budget: str = "quick",
     seed: int = 0,
+    *,
     suite: Suite | None = None,
     backbone: str = "dt",
 ) -> Plan:
-    """The plan that these names stand for; `suite` is for one that is not registered under its name."""
+    """The plan that these names stand for; `suite` is needed if it is not registered under its name."""
     spec = suite.spec if suite else suite_spec(name)
     if preset not in PRESETS:
         raise Mistake(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
@@ -128,7 +129,7 @@ def _has(thing: Any, path: list[str]) -> bool:
 
 
 def _replaced(thing: Any, path: list[str], value: Any) -> Any:
-    """The frozen thing with one field, however deep, set to a value; unchanged where it has no such field."""
+    """A copy of a frozen object with one nested field set to a value; unchanged if it has no such field."""
     if not is_dataclass(thing) or path[0] not in {field.name for field in fields(thing)}:
         return thing
     inner = value if len(path) == 1 else _replaced(getattr(thing, path[0]), path[1:], value)
@@ -136,14 +137,14 @@ def _replaced(thing: Any, path: list[str], value: Any) -> Any:
 
 
 def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
-    """A learner that has learned nothing yet, for a suite with the data that the plan says."""
+    """A new learner for a suite, with the data that the plan names."""
     check_suite(suite)
     if not plan.order:
         raise Mistake("the order names no task: name some, or leave it out")
     suite = suite.with_data(plan.transitions, plan.data)
     suite.check(plan.protocol)
     for task in plan.targets:
-        suite.task(task)  # raises where there is none
+        suite.task(task)  # raises if there is none
     device = check_device(device)
     check_memory(plan.config, suite.interface, device)
     made = LEARNERS[plan.learner].learner(planned(plan.config, len(plan.order)), plan.seed, device)
@@ -152,7 +153,7 @@ def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
 
 
 def planned(config: LearnerConfig, tasks: int) -> LearnerConfig:
-    """The settings, with the number of tasks that one copy is meant for where that is a setting and not set."""
+    """The settings; `subnets.tasks`, if the learner has it and it is not set, becomes the number of tasks."""
     subnets = getattr(config, "subnets", None)
     if not isinstance(subnets, SubnetConfig) or subnets.tasks is not None:
         return config
@@ -160,7 +161,7 @@ def planned(config: LearnerConfig, tasks: int) -> LearnerConfig:
 
 
 def suite_for(plan: Plan, report: Report | None = silent) -> Suite:
-    """The suite that a plan is about; `report` is told of data that has to be made first, and None makes none."""
+    """The suite of a plan. `report` is called while missing data is made; with None, none is made."""
     return suite_spec(plan.suite).suite(plan.order, plan.transitions, plan.data, report)
 
 
@@ -170,6 +171,7 @@ def learner(
     seed: int = 0,
     preset: str = "paper",
     budget: str = "quick",
+    *,
     settings: Settings = NO_SETTINGS,
     device: str = "auto",
     backbone: str = "dt",
@@ -179,7 +181,7 @@ def learner(
     The data is as much as the budget says, unless the suite was made with another amount or brings its own.
     """
     check_suite(suite)
-    plan = apply(configure(suite.name, name, preset, budget, seed, suite, backbone=backbone), settings)
+    plan = apply(configure(suite.name, name, preset, budget, seed, suite=suite, backbone=backbone), settings)
     for setting in settings:
         if ":" not in setting and not _has(plan, _path(plan, setting)):
             raise Mistake(f"the learner {name} has no setting {setting!r}{did_you_mean(setting, _names(plan))}")
@@ -196,7 +198,7 @@ def read_plan(record: dict[str, Any]) -> Plan:
 
 
 def _read(thing: Any, record: Any) -> Any:
-    """The thing with every recorded value in the place of its own."""
+    """A copy of an object with every value replaced by the recorded one."""
     if is_dataclass(thing) and isinstance(record, dict):
         names = {field.name for field in fields(thing)}
         if names != set(record):

@@ -1,4 +1,4 @@
-"""The device that a run is trained on, and whether its memory is enough."""
+"""The device that a run is trained on, and whether it has enough memory."""
 
 import os
 from math import prod
@@ -15,7 +15,7 @@ PER_ACTIVATION = 2  # bytes, in the smallest precision
 
 
 def check_device(device: str) -> str:
-    """The device to run on: `auto` takes an accelerator where there is one."""
+    """The device to run on; `auto` is the GPU if there is one."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, number = str(device).partition(":")

@@ -1,4 +1,4 @@
-"""The log events.jsonl: what happened in a run, a line each."""
+"""The log events.jsonl: one line for each event of a run."""
 
 import json
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ from holdfast.data.conform import conform
 from holdfast.errors import Mistake
 
 Event = dict[str, Any]
-LATEST = 1e11  # seconds since 1970, some thousand years from now
+LATEST = 1e11  # seconds since 1970: some thousand years from now
 EVERY = {"time": float, "kind": str}
-KINDS: dict[str, dict[str, Any]] = {  # what must be known of each kind, for those who read it
+KINDS: dict[str, dict[str, Any]] = {  # the fields that each kind must have
     "learn": {"step": int},
     "resume": {"stage": int, "step": int},
     "train": {"stage": int, "task": str, "step": int, "loss": float},
@@ -22,7 +22,7 @@ OPTIONAL = {"phase": str, "phases": dict[str, int]}  # which events of version 0
 
 
 def parsed(lines: Iterable[bytes]) -> list[Event]:
-    """The events that lines say; one that a failing machine tore says nothing, one that says nonsense is an error."""
+    """The events in these lines; skips a line that was cut off, and raises if one is not an event."""
     found = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -53,7 +53,7 @@ def check(event: Any, where: str) -> None:
 
 
 def without_undone(events: Iterable[Event]) -> list[Event]:
-    """Events without those that came after the point that a resumed run went back to."""
+    """The events without those that a resumed run repeats: it continues from an earlier step."""
     kept: list[Event] = []
     for event in events:
         if event["kind"] == "resume":

@@ -121,7 +121,7 @@ class RunFolder:
         )
         if known > learned:
             lost = "is missing" if learned == 0 else f"has {learned} of {known} tasks"
-            raise Mistake(f"{self.path} has results but no weights ({INDEX} {lost}): bring them back")
+            raise Mistake(f"{self.path} has results but no weights ({INDEX} {lost}): restore them from a backup")
 
     # Events
 
@@ -148,10 +148,7 @@ class RunFolder:
     # Learning
 
     def begin_learning(self, tasks: Sequence[Task], name: str) -> str:
-        """Records that these tasks are learned now, under this name; returns what identifies them.
-
-        Those of the plan must have the data that the run was begun with.
-        """
+        """Records that these tasks are learned now, under this name; returns what identifies them."""
         processes = self.record.get("processes", 1)
         if processes != ranks().size:  # sums, and so bits, would depend on when it was interrupted
             raise Mistake(f"{self.path} is a run of {processes} processes, not {ranks().size}: choose another --out")
@@ -215,7 +212,7 @@ class RunFolder:
             name, own, other = difference
             raise Mistake(
                 f"{path} is of another run than the config.json beside it, with {name} = {other}, not {own}: "
-                "bring the right one back"
+                "restore the right one"
             )
         return matrix
 

@@ -30,7 +30,7 @@ EPISODE = 200  # steps of an invented episode, at most
 
 
 def forecast(spec: RunSpec) -> str:
-    """What a run would do, a line for each part of it; nothing is written."""
+    """What a run would do, in lines of text; nothing is written."""
     plan, device = spec.plan, check_device(spec.device)
     found = suite_for(plan, report=None)  # makes no data
     state = state_there(spec)
@@ -52,7 +52,7 @@ def forecast(spec: RunSpec) -> str:
 
 
 def state_there(spec: RunSpec) -> State | None:
-    """How far the run in the folder is, if there is one; raises where the run could not be carried out there."""
+    """How far the run in the folder is, if there is one; raises if this run cannot be carried out there."""
     if not spec.out.exists() or (spec.out.is_dir() and not any(spec.out.iterdir())):
         return None
     folder = RunFolder(spec.out)
@@ -61,12 +61,12 @@ def state_there(spec: RunSpec) -> State | None:
 
 
 def folder_line(state: State | None) -> str:
-    """Whether a run begins there or goes on."""
+    """Whether a run begins in the folder or continues."""
     if state is None:
         return "new"
     if state.complete:
         return "complete: its results would be shown"
-    return f"goes on; {'; '.join(state.known())}"
+    return f"continues; {'; '.join(state.known())}"
 
 
 def evaluation(spec: RunSpec) -> str:
@@ -97,11 +97,11 @@ def step_seconds(plan: Plan, found: Suite, device: str) -> float:
 
 
 class Enough(Exception):
-    """The clock has seen enough steps."""
+    """Enough steps were timed."""
 
 
 class Clock(Silent):
-    """Notes when each step ended."""
+    """Records when each step ended."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -121,7 +121,7 @@ def dataset_of(task: Task) -> Dataset | None:
 
 
 def invented(interface: Interface) -> Dataset:
-    """Data that looks like a task's own, and costs as much to learn from."""
+    """Random data of the same shape as a task's own, which takes as long to learn from."""
     length, random = min(interface.horizon, EPISODE), np.random.default_rng(0)
     kind = np.float32 if len(interface.observation) == 1 else np.uint8
     observations = random.integers(256, size=(length, *interface.observation)).astype(kind)

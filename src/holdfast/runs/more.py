@@ -60,7 +60,7 @@ def check_can_learn(folder: RunFolder, learner: Learner) -> None:
     """Raises if the learner cannot learn another task, or what it needs for it was not kept."""
     if learner.joint:
         raise Mistake(f"{folder.record['config']['learner']} learns all tasks at once: make a new run of all of them")
-    folder.store.check_memory()
+    folder.store.check_memory_kept()
 
 
 def is_learned(folder: RunFolder, task: Task) -> bool:

@@ -23,7 +23,7 @@ MOST_THREADS = 1_024  # more than the largest machines have cores; with many mor
 
 @dataclass(frozen=True)
 class Plan:
-    """Two runs with one plan on one machine end at the same bits."""
+    """Two runs with the same plan on the same machine end at the same bits."""
 
     config: Annotated[LearnerConfig, arg(name="")]
     protocol: Protocol
@@ -58,7 +58,7 @@ class Plan:
 
     @property
     def targets(self) -> dict[str, float]:
-        """The returns to ask for, by task, of those tasks for which another than the suite's is set."""
+        """The returns to ask for, by task, if they differ from the suite's."""
         targets: dict[str, float] = {}
         for setting in self.target:
             task, value = _target(setting)
@@ -81,7 +81,7 @@ def _target(setting: str) -> tuple[str, float]:
 
 
 def completed(record: Mapping[str, Any], later: Mapping[str, Any] = LATER) -> dict[str, Any]:
-    """A recorded plan with the settings that came after it, and under the names that budgets have now."""
+    """A recorded plan with defaults for settings that were added later, and with today's names of budgets."""
     missing = {name: value for name, value in later.items() if not isinstance(value, dict)}
     inner = {
         name: completed(value, later[name])

@@ -1,4 +1,4 @@
-"""What a learner tells while it learns, kept in the run folder and shown on the screen."""
+"""The progress of learning, recorded in the run folder and shown on the screen."""
 
 import time
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ class Rate(ProgressColumn):
 
 
 class Pace:
-    """How long the rest takes, if it goes on as it did since this was made."""
+    """Estimates the time left from the progress since it was made."""
 
     def __init__(self, share: float) -> None:
         self.first, self.began = share, time.monotonic()
 
     def left(self, share: float) -> str:
-        """The time until all is done, in words, when this share of it is; nothing while that cannot be told."""
+        """The time left in words, when this share is done; empty if it is not known yet."""
         done = share - self.first
         if done <= 0 or share >= 1:
             return ""
@@ -44,7 +44,7 @@ class Pace:
 
 
 class Screen:
-    """Progress on standard error: bars on a terminal, a line now and then elsewhere, nothing if quiet."""
+    """Progress on standard error: bars on a terminal, otherwise a line now and then; nothing if quiet."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True)
@@ -55,7 +55,7 @@ class Screen:
         self.bars = Progress(*columns, console=self.console, expand=True, disable=quiet or not self.terminal)
         self.paces: dict[str, Pace] = {}
         self.printed: dict[str, float] = {}  # when each name last had a line
-        self.whole: float | None = None  # the share of everything that is done, if anyone has said it
+        self.whole: float | None = None  # the share of all work that is done, if known
 
     def __enter__(self) -> Self:
         self.bars.start()
@@ -65,7 +65,7 @@ class Screen:
         self.bars.stop()
 
     def show(self, name: str, done: int, total: int, note: str = "", whole: float | None = None) -> None:
-        """Says how far what has this name is; `whole` is the share of everything that is done."""
+        """Shows the progress of one item by its name; `whole` is the share of all work that is done."""
         self.whole = self.whole if whole is None else whole
         name = printable(name)
         left = self._left(name, done / max(total, 1)) if done < total else ""
@@ -76,7 +76,7 @@ class Screen:
             self._print_line(name, done, total, told)
 
     def _left(self, name: str, share: float) -> str:
-        """The time left for everything, where that is known, or for this name alone."""
+        """The time left for all work if its share is known, otherwise for this item."""
         if self.whole is None:
             return self.paces.setdefault(name, Pace(share)).left(share)
         left = self.paces.setdefault("", Pace(self.whole)).left(self.whole)
@@ -88,7 +88,7 @@ class Screen:
         self.bars.update(bar, completed=done, total=total, told=told)
 
     def _print_line(self, name: str, done: int, total: int, told: str) -> None:
-        """A line for the first and the last of a name, and every so many seconds between."""
+        """Prints the first and the last progress of an item, and some in between."""
         now = time.monotonic()
         if name in self.printed and done < total and now - self.printed[name] < EVERY:
             return
@@ -97,7 +97,7 @@ class Screen:
         self.console.print(Text(line), soft_wrap=True)
 
     def drop(self, name: str) -> None:
-        """Takes the bar of this name away, if there is one."""
+        """Removes the bar of an item, if there is one."""
         name = printable(name)
         self.paces.pop(name, None)
         self.printed.pop(name, None)

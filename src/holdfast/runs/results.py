@@ -21,11 +21,11 @@ from holdfast.tasks.suite import Suite
 from holdfast.tasks.task import Task
 from holdfast.training.cache import NoCache
 
-TOGETHER = 5  # tasks that are played at once, each in simulators of its own
+TOGETHER = 5  # tasks that are evaluated in parallel, each in its own simulators
 
 
 class Results:
-    """The results of a run: what is known of them, and what is still to be evaluated."""
+    """The results of a run so far; evaluates what is missing."""
 
     def __init__(self, session: Session, suite: Suite) -> None:
         self.session, self.suite = session, suite
@@ -36,7 +36,7 @@ class Results:
             self.matrix.single = single_results(self.options.reference, suite, self.protocol)
 
     def evaluate(self, stage: int) -> None:
-        """Evaluates every task learned so far, or carries a result over where nothing changed since."""
+        """Evaluates every task learned so far; a result is carried over if its policy did not change."""
         wanted = self.suite.tasks if self.options.full_matrix else self.suite.tasks[: stage + 1]
         missing = [task for task in wanted if self.options.re_evaluate or not self._has_result(stage, task)]
         place = "" if self.learner.joint else f"task {stage + 1} of {len(self.suite.tasks)}: "
@@ -49,7 +49,7 @@ class Results:
             self.session.screen.show(name, done, len(wanted), f"{task} {value:.4g}")
 
     def _has_result(self, stage: int, task: Task) -> bool:
-        """Whether a task has its result after a stage; there is none of a task that cannot be evaluated at all."""
+        """Whether a task has its result after a stage, or cannot be evaluated at all."""
         if task.environments:
             return self.matrix.returns[stage][self._index(task.name)] is not None
         return task.held_out is None or self.matrix.scores[stage][self._index(task.name)] is not None
@@ -58,7 +58,7 @@ class Results:
         return self.suite.names.index(task)
 
     def _results(self, stage: int, tasks: Sequence[Task]) -> Iterator[tuple[str, float]]:
-        """Enters the results of these tasks as they come; yields each task's name and its mean return or its score."""
+        """Records the results of these tasks as they arrive; yields each task's name and its mean return or score."""
         origins = {task.name: self._unchanged_since(stage, task) for task in tasks}
         for name, origin in origins.items():
             if origin is not None:
@@ -86,7 +86,7 @@ class Results:
         return mean
 
     def _played(self, stage: int, tasks: Sequence[Task]) -> Iterator[tuple[str, Evaluation]]:
-        """These tasks at once."""
+        """Evaluates these tasks in parallel."""
         self.session.bring_learner_to(stage)
         players = [(self._policy(task, stage), task) for task in tasks]
         return evaluate_once(players, self.protocol, NoCache() if self.options.re_evaluate else self.session.cache)
@@ -99,12 +99,12 @@ class Results:
         return offline_score(self._policy(task, stage), dataset)
 
     def _policy(self, task: Task, stage: int) -> Policy:
-        """The policy for a task after a stage; for a task that is learned later, the last learned one stands in."""
+        """The policy for a task after a stage; a task that is learned later is played by the policy of the last one."""
         learned = self.suite.names[: stage + 1]
         return self.learner.policy(task.name) if task.name in learned else self.learner.policy(learned[-1], task)
 
     def close(self) -> None:
-        """Leaves learner and results as the last task left them."""
+        """Restores the learner as the last task left it, and writes the results."""
         self.session.bring_learner_to(len(self.folder.store.learned) - 1)
         if self.matrix.stages:
             self._keep()
@@ -145,12 +145,12 @@ def empty_matrix(suite: Suite, learner: Learner) -> Matrix:
 
 
 def single_results(path: Path, suite: Suite, protocol: Protocol) -> list[float | None]:
-    """What each task reached in a run of the learner `single`, with the same targets and in the same protocol."""
+    """The results of a run of the learner `single` with the same targets and protocol."""
     matrix = RunFolder(path).read_matrix()
     if matrix is None or matrix.learner != "single":
         raise Mistake(f"{path} is not an evaluated run of the learner single")
     targets = {task.name: task.target for task in suite.tasks}
     same = all(targets.get(task, target) == target for task, target in zip(matrix.tasks, matrix.targets, strict=True))
     if not same or (matrix.suite, matrix.protocol["name"]) != (suite.name, protocol.name):
-        raise Mistake(f"{path} is no reference for this run: its suite, protocol or targets are others")
+        raise Mistake(f"{path} cannot be the reference of this run: its suite, protocol or targets differ")
     return reference(matrix, suite.names)

@@ -10,7 +10,7 @@ from holdfast.errors import Mistake
 
 @dataclass(frozen=True)
 class RecordedCandidate:
-    """A learned task, and how far it was; null, or NaN in older records, where that could not be computed."""
+    """A learned task and its distance; null, or NaN in older records, if that could not be computed."""
 
     task: str
     copy: int

@@ -77,7 +77,7 @@ def taught_together(suite: Suite, learner: Learner) -> list[Sequence[Task]]:
 
 
 def datasets_of(tasks: Sequence[Task]) -> Datasets:
-    """The data of these tasks, by name."""
+    """Loads the data of these tasks by name."""
     known = {task.name: task for task in tasks}
     return lambda name: known[name].dataset
 

@@ -1,4 +1,4 @@
-"""Nested settings: laid flat, and compared."""
+"""Nested settings: flattened and compared."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Signals that ask a process to stop, noted until it can stop without losing anything."""
+"""Signals that ask a process to stop: it stops when it has saved its work."""
 
 import signal
 import threading
@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Self
 from holdfast.errors import Interrupted
 from holdfast.training.ranks import ranks
 
-USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}  # whoever set others wants others
+USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}  # other handlers are left alone
 
 
 class Interruption:
@@ -23,7 +23,7 @@ class Interruption:
         return self.signal is not None
 
     def __enter__(self) -> Self:
-        # Of several processes that train together all are signalled, and none could go on to where it saves.
+        # If several ranks train together, all get the signal, and none could reach the point where it saves.
         if threading.current_thread() is threading.main_thread() and ranks().size == 1:
             for number, usual in USUAL.items():
                 if signal.getsignal(number) == usual:
@@ -40,10 +40,10 @@ class Interruption:
         self.signal = number
 
     def stop(self, how_far: str) -> NoReturn:
-        """Ends what was interrupted and is saved, and says how far it came."""
+        """Stops the process after its work was saved, and says how far it came."""
         raise Interrupted(f"interrupted {how_far}; the same command goes on from there", self.signal or signal.SIGINT)
 
     def stop_if_asked(self, how_far: str) -> None:
-        """The same, if a signal came."""
+        """Stops the process if a signal came."""
         if self.asked:
             self.stop(how_far)

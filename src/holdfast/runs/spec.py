@@ -1,4 +1,4 @@
-"""What a run is asked to do: its plan, its options, its folder and its device."""
+"""A run before it begins: its plan, options, folder and device."""
 
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -38,7 +38,7 @@ def _plain(value: Any) -> Any:
 
 
 def carry_out(spec: RunSpec) -> bool:
-    """Makes data that is missing, then learns; returns whether this is the process that writes the run folder."""
+    """Makes missing data, then learns; returns whether this process is the one that writes the run folder."""
     with process_group(spec.device) as ranks:
         with ranks.first_rank_first(), Screen(spec.options.quiet) as screen:
             suite = suite_for(spec.plan, partial(show_data_progress, screen))

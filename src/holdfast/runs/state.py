@@ -20,7 +20,7 @@ class State:
     step: int  # of the task that is being learned
     steps: int  # per task
     heard: float | None  # when the last event was written, in seconds since the epoch
-    command: str  # that goes on with it
+    command: str  # continues it
 
     @property
     def trained(self) -> bool:
@@ -38,7 +38,7 @@ class State:
         return self.learned * self.steps + self.step
 
     def known(self) -> list[str]:
-        """What is learned and evaluated, in words."""
+        """Which tasks are learned and evaluated, in words."""
         count = len(self.tasks)
         learned = f"learned {self.learned} of {count} tasks"
         lines = [f"{learned} ({', '.join(self.tasks[: self.learned])})" if self.learned else learned]
@@ -48,7 +48,7 @@ class State:
         return lines
 
     def lines(self) -> list[str]:
-        """The same, with when it was last heard of, and how to go on."""
+        """The same, with the time of the last event and the command that continues the run."""
         if self.complete:
             return self.known()
         heard = [] if self.heard is None else [f"last event {timedelta(seconds=round(time.time() - self.heard))} ago"]

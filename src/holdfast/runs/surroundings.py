@@ -1,4 +1,4 @@
-"""What a run was made with: versions, hardware, and the command."""
+"""What a run was made with: versions, plugins, hardware and the command."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ from holdfast.versions import versions
 
 
 def surroundings(suite: str, learner: str, backbone: str) -> dict[str, Any]:
-    """Versions, plugins and hardware, for whoever wants to repeat a run of these."""
+    """Versions, plugins, hardware and command, for repeating a run of this suite, learner and backbone."""
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     hardware = {"processor": platform.machine(), "cores": os.cpu_count(), "accelerator": accelerator}
     program = Path(sys.argv[0])
