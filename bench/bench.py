@@ -1,4 +1,4 @@
-"""How fast the pieces are on this machine: ratios taken in one run, both sides timed in turn, and floors."""
+"""Measures the speed of the parts on this machine, as ratios of times that are measured in turn."""
 
 import argparse
 import json
@@ -32,24 +32,24 @@ STRETCH = {"cuda": FitConfig().log_every, "cpu": 5}  # steps that are timed toge
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement, what it is held against, and the least it could take."""
+    """A measurement, a time to compare it with, and a lower bound."""
 
     what: str
     ms: float
     against: str = ""
     against_ms: float = 0.0
-    per: float = 1.0  # how many of ours make one of the others
+    per: float = 1.0  # how many of ours correspond to one of the other
     floor_ms: float = 0.0
     floor: str = ""  # what the floor counts
 
     @property
     def ratio(self) -> float:
-        """Ours over the other's."""
+        """Our time divided by the other."""
         return self.ms / self.against_ms / self.per if self.against_ms else 0.0
 
 
 class Machine:
-    """What this machine can do at most, as measured here."""
+    """The peak operations and bytes per second of this machine, as measured."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -61,7 +61,7 @@ class Machine:
         self.bytes = 2 * block.nbytes / (clock(block.clone, device) * 1e-3)
 
     def ms(self, flops: float, moved: float) -> float:
-        """The time that so many operations and bytes take at least."""
+        """The least milliseconds for this many operations and bytes."""
         return 1e3 * max(flops / self.flops, moved / self.bytes)
 
 
@@ -71,10 +71,10 @@ def clock(work: Callable[[], Any], device: str, rounds: int = 7) -> float:
 
 
 def in_turn(works: list[Callable[[], Any]], device: str, rounds: int) -> list[float]:
-    """Median milliseconds of several things, timed alternately so that all meet the same machine."""
+    """Median milliseconds of several functions, timed alternately so that conditions are the same."""
     times: list[list[float]] = [[] for _ in works]
     for number in range(rounds + 2):
-        for work, found in zip(works, times, strict=True):
+        for work, own_times in zip(works, times, strict=True):
             if device == "cuda":
                 torch.cuda.synchronize()
             began = time.perf_counter()
@@ -82,12 +82,12 @@ def in_turn(works: list[Callable[[], Any]], device: str, rounds: int) -> list[fl
             if device == "cuda":
                 torch.cuda.synchronize()
             if number >= 2:  # the first two warm up
-                found.append(1e3 * (time.perf_counter() - began))
-    return [median(found) for found in times]
+                own_times.append(1e3 * (time.perf_counter() - began))
+    return [median(own_times) for own_times in times]
 
 
 def stepping(shape: Shape, device: str, masked: bool, packed: bool = True, captured: bool = True) -> Callable[[], None]:
-    """Some steps of training."""
+    """A function that takes some training steps."""
     config = FitConfig(steps=10**9, batch=shape.batch, captured=captured, clip=0.25)
     model = shape.masked() if masked else shape.dense()
     trainer = Trainer(model.to(device).train(), config, None)
@@ -104,7 +104,7 @@ def stepping(shape: Shape, device: str, masked: bool, packed: bool = True, captu
 
 
 def steps(shape: Shape, machine: Machine, rounds: int) -> list[Row]:
-    """Training."""
+    """Training steps: masked against dense, packed against padded, captured against eager."""
     device = machine.device
     works = [stepping(shape, device, True), stepping(shape, device, False), stepping(shape, device, True, packed=False)]
     if device == "cuda":
@@ -116,13 +116,14 @@ def steps(shape: Shape, machine: Machine, rounds: int) -> list[Row]:
         Row(f"{shape.name} masked step", ours, "dense step", dense, 1, machine.ms(flops, moved), floor),
         Row(f"{shape.name} packed masked step", ours, "padded", padded),
     ]
-    return rows + [Row(f"{shape.name} captured masked step", ours, "one by one", one) for one in plain]
+    return rows + [Row(f"{shape.name} captured masked step", ours, "eager", eager) for eager in plain]
 
 
 def selection(shape: Shape, machine: Machine, rounds: int) -> Row:
-    """The masks of all tensors, against one torch.topk each."""
+    """The selection of all masks, compared with one torch.topk per tensor."""
     model = shape.masked().to(machine.device)
     assert isinstance(model, Masked)
+    assert model.selector is not None
     pieces, counts = model.scores.detach().abs().split(model.layout.sizes), model.selector.counts
 
     def reference() -> None:
@@ -130,12 +131,12 @@ def selection(shape: Shape, machine: Machine, rounds: int) -> Row:
             values.topk(k)
 
     ours, other = in_turn([model.mask, reference], machine.device, rounds)
-    moved = 6 * model.layout.total  # scores and what is feasible in, the mask out
+    moved = 6 * model.layout.total  # reads scores and feasible entries, writes the mask
     return Row(f"{shape.name} selection", ours, "torch.topk", other, 1, machine.ms(0, moved), f"{moved / 1e6:.1f} MB")
 
 
 def acting(shape: Shape, machine: Machine, rounds: int) -> Row:
-    """Actions for twenty episodes at once, against one."""
+    """Actions for twenty episodes at once, compared with one."""
 
     def twenty_steps(count: int) -> Callable[[], None]:
         policy, observations = shape.policy(machine.device), shape.observations(count)
@@ -152,13 +153,13 @@ def acting(shape: Shape, machine: Machine, rounds: int) -> Row:
 
 
 def routing(shape: Shape, machine: Machine, rounds: int) -> Row:
-    """The distances to eight learned tasks, against one."""
+    """The distances to eight learned tasks, compared with one."""
     eight, one = in_turn([shape.routing(8, machine.device), shape.routing(1, machine.device)], machine.device, rounds)
     return Row(f"{shape.name} routing, 8 candidates", eight, "1 candidate", one, 8)
 
 
 def playing(shape: Shape, machine: Machine) -> Row | None:
-    """Steps of an evaluation, as many as an episode has, against the same steps of the simulators alone."""
+    """The steps of an evaluation, compared with the same steps of the simulators alone."""
     if find_spec(shape.simulator) is None:
         return None
     task, lanes, groups = shape.task(), 20, 2 if machine.device == "cuda" else 1
@@ -195,7 +196,7 @@ def playing(shape: Shape, machine: Machine) -> Row | None:
 
 
 def measure(device: str, rounds: int) -> tuple[list[Row], dict[str, float]]:
-    """All rows, and what the machine can do."""
+    """All measurements, and the peak performance of the machine."""
     machine, rows = Machine(device), []
     for shape in (PANDA, ATARI) if device == "cuda" else (PANDA,):
         rows += [*steps(shape, machine, rounds), selection(shape, machine, rounds)]
@@ -207,7 +208,7 @@ def measure(device: str, rounds: int) -> tuple[list[Row], dict[str, float]]:
 
 
 def main() -> None:
-    """Prints the table, and writes it as JSON where asked."""
+    """Prints the table, and writes it to the file of `--json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path)
@@ -226,10 +227,10 @@ def main() -> None:
     )
     if arguments.json:
         machine = {"device": device, "name": name, "python": platform.python_version(), "torch": torch.__version__}
-        found = [{**asdict(row), "ratio": row.ratio} for row in rows]
+        measured = [{**asdict(row), "ratio": row.ratio} for row in rows]
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         command = f"python -m bench.bench --rounds {arguments.rounds}"
-        record = {"command": command, "machine": machine, "limits": limits, "rows": found}
+        record = {"command": command, "machine": machine, "limits": limits, "rows": measured}
         arguments.json.write_text(json.dumps(record, indent=1) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Whether the fast way learns what the plain way learns: the loss by step, several seeds each way.
+"""Compares the training losses of the fast and the reference implementation, for several seeds.
 
 python -m bench.curves --json curves.json
 """
@@ -7,6 +7,7 @@ import argparse
 import json
 import platform
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,10 @@ LEARNER = "tsn-core"
 
 
 class Losses(Silent):
-    """Keeps the losses of a fit."""
+    """A recorder that keeps the losses of a fit."""
 
     def __init__(self) -> None:
-        self.kept: list[tuple[int, float]] = []  # step, mean loss since the one before
+        self.kept: list[tuple[int, float]] = []  # step, mean loss since the last recorded step
 
     def event(self, kind: str, **data: Any) -> None:
         if kind == "train":
@@ -36,27 +37,28 @@ class Losses(Silent):
 
 
 def curve(stream: Suite, way: str, seed: int, steps: int) -> list[tuple[int, float]]:
-    """The losses of learning a suite's last task first, in one of the ways."""
+    """The losses of learning only the last task of a suite."""
     recorder, task = Losses(), stream.tasks[-1]
     alone = stream.ordered([task.name])
     agent = learner(LEARNER, alone, seed=seed, budget="quick", settings={"fit.steps": steps, **WAYS[way]})
-    agent.learn(alone.tasks[0], recorder)
+    agent.learn(alone.tasks[0], recorder=recorder)
     return recorder.kept
 
 
 def measure(streams: Sequence[Suite], seeds: int, steps: int) -> list[dict[str, Any]]:
     """A row per suite, way and seed."""
-    return [
-        {"suite": stream.name, "task": stream.tasks[-1].name, "way": way, "seed": seed, "losses": found}
-        for stream in streams
-        for seed in range(seeds)
-        for way in WAYS
-        for found in [curve(stream, way, seed, steps)]
-    ]
+    rows = []
+    for stream in streams:
+        for seed, way in product(range(seeds), WAYS):
+            losses = curve(stream, way, seed, steps)
+            rows.append(
+                {"suite": stream.name, "task": stream.tasks[-1].name, "way": way, "seed": seed, "losses": losses}
+            )
+    return rows
 
 
 def shown(rows: Sequence[dict[str, Any]], stretches: int = 5) -> Table:
-    """Mean and range over seeds, for some stretches of the curves."""
+    """Mean and range over seeds, for consecutive parts of the curves."""
     table = Table("suite", "up to step", *(f"{way}: mean (range) over seeds" for way in WAYS))
     for name in dict.fromkeys(row["suite"] for row in rows):
         mine = [row for row in rows if row["suite"] == name]
@@ -71,7 +73,7 @@ def shown(rows: Sequence[dict[str, Any]], stretches: int = 5) -> Table:
 
 
 def main() -> None:
-    """Prints the table, and writes all curves as JSON where asked."""
+    """Prints the table, and writes all curves to the file of `--json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2000)

@@ -1,4 +1,4 @@
-"""What a hundred tasks in one agent cost: time, memory and disk against the number of tasks."""
+"""Measures how time, memory and disk grow with the number of tasks in one agent."""
 
 import argparse
 import json
@@ -15,6 +15,7 @@ from rich.table import Table
 
 from holdfast.benchmarks.toy.field import DiscreteMoves, Rules
 from holdfast.benchmarks.toy.suite import task
+from holdfast.learners.sparse import Sparse
 from holdfast.runs.configure import learner
 from holdfast.runs.folder import RunFolder
 from holdfast.tasks.interface import Discrete
@@ -24,18 +25,19 @@ SETTINGS = {"fit.steps": 60, "routing.threshold": 100.0, "routing.max_copies": 4
 
 
 def many(count: int) -> Suite:
-    """A suite of as many corners as asked for."""
+    """A toy suite with this many tasks."""
     rng = np.random.default_rng(0)
-    goals = [tuple(float(x) for x in goal) for goal in rng.uniform(-0.8, 0.8, (count, 2))]
+    goals = [(float(x), float(y)) for x, y in rng.uniform(-0.8, 0.8, (count, 2))]
     moves = DiscreteMoves(Discrete(5, 9))
     tasks = tuple(task(f"Corner-{i}", Rules(goal, moves, False, False), 20.0, 500) for i, goal in enumerate(goals))
     return replace(suite_spec("toy").suite(transitions=500), tasks=tasks)
 
 
 def measure(count: int) -> list[dict[str, Any]]:
-    """A row per task: seconds of routing, of training, of writing; bytes kept in memory by the process and on disk."""
+    """One row per task: seconds of routing, training and writing, and bytes in memory and on disk."""
     suite = many(count)
     agent = learner("affinity-h", suite, settings={**SETTINGS}, device="cpu")
+    assert isinstance(agent, Sparse)
     rows = []
     with tempfile.TemporaryDirectory() as place, RunFolder(Path(place) / "run", agent.plan) as folder:
         for number, new in enumerate(suite.tasks, start=1):
@@ -63,7 +65,7 @@ def measure(count: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Prints the table, and writes all rows as JSON where asked."""
+    """Prints the table, and writes all rows to the file of `--json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--json", type=Path)

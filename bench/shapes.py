@@ -1,4 +1,4 @@
-"""The two shapes that are measured: what the publication trains on Panda and on Atari, with made-up numbers in it."""
+"""The networks and batches of the publication on Panda and Atari, with random data, for measurements."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from holdfast.tasks.task import Task
 
 
 class Compared(Probe):
-    """A task that is compared with learned ones."""
+    """A probe with given windows and observations."""
 
     def __init__(self, windows: Windows, observations: torch.Tensor) -> None:
         self.seed, self.drawn, self.observations = 0, windows, observations
@@ -35,21 +35,21 @@ class Compared(Probe):
 
 @dataclass(frozen=True)
 class Shape:
-    """A network, a batch, and data of the right lengths."""
+    """A network, a batch size, and episodes of realistic lengths."""
 
     name: str
     interface: Interface
     net: DtConfig
     batch: int
     keep: float
-    lengths: tuple[float, ...]  # mean lengths of episodes, of as many kinds as tasks
+    lengths: tuple[float, ...]  # mean episode length of each task
     simulator: str  # the package
     suite: str
     protocol: str
     game: int  # steps of an episode that are timed; Panda's experts need 3 to 9
 
     def data(self) -> Dataset:
-        """Episodes of random numbers."""
+        """A dataset of random numbers."""
         rng = np.random.default_rng(0)
         pixels = len(self.interface.observation) == 3
         count = 2 if pixels else 500
@@ -64,18 +64,18 @@ class Shape:
         return Dataset(observations.astype(np.float32), actions.astype(np.float32), np.ones(steps, np.float32), lengths)
 
     def windows(self, device: str, packed: bool = True) -> Windows:
-        """The data as training reads it."""
+        """The training windows of the data."""
         settings = WindowSettings(self.net.context, 1.0, "windows", packed=packed)
         return Windows(self.data(), Normaliser.identity(), self.interface.actions.active, settings, device)
 
     def dense(self) -> DecisionTransformer:
-        """The network."""
+        """A new network."""
         net = new_net(self.net, self.interface, 0)
         assert isinstance(net, DecisionTransformer)
         return net
 
     def masked(self) -> Masked:
-        """A first task's network at the publication's keep ratio."""
+        """The masked network of a first task, with the publication's keep ratio."""
         net = self.dense()
         layout = Layout.of(net, ("timestep",))
         weights = layout.join(dict(net.named_parameters()))
@@ -84,17 +84,17 @@ class Shape:
         return begin(config, net, layout, Start(copy, [], None, torch.Generator().manual_seed(0)))
 
     def policy(self, device: str, interface: Interface | None = None) -> Policy:
-        """Something that acts."""
+        """A policy with a new network."""
         net = new_net(self.net, interface or self.interface, 0)
         return Policy(net.to(device), Normaliser.identity(), 0.0, 1.0)
 
     def observations(self, count: int) -> np.ndarray:
-        """What it sees."""
+        """Observations of zeros, (count, *obs)."""
         dtype = np.uint8 if len(self.interface.observation) == 3 else np.float32
         return np.zeros((count, *self.interface.observation), dtype)
 
     def actions(self, count: int) -> np.ndarray:
-        """What simulators are given when nobody acts: nothing."""
+        """Actions of zeros, for simulators without a policy."""
         discrete = isinstance(self.interface.actions, Discrete)
         return np.zeros(count, int) if discrete else np.zeros((count, 4), np.float32)
 
@@ -103,7 +103,7 @@ class Shape:
         return suite(self.suite).tasks[0]
 
     def routing(self, count: int, device: str) -> Callable[[], object]:
-        """A comparison with so many learned tasks."""
+        """A function that compares a task with this many learned ones."""
         net, windows = self.dense().to(device).eval(), self.windows(device)
         rows = torch.as_tensor(self.observations(256))
         probe = Compared(windows, rows)
@@ -113,7 +113,7 @@ class Shape:
         return lambda: HybridAffinity(0.5).candidates(probe, learned)
 
     def cost(self, device: str) -> tuple[float, float]:
-        """Operations and bytes of a masked training step, padding left out: forward, twice that backward, optimiser."""
+        """Operations and bytes of a masked training step, without padding: forward, backward (twice), optimiser."""
         rng = np.random.default_rng(0)
         windows = self.windows("cpu")
         tokens = 3 * float(np.mean([windows.draw(self.batch, rng)[1].sum() for _ in range(20)]))
@@ -127,7 +127,7 @@ class Shape:
         return 3 * (tokens * (2 * linear + attention) + states), moved
 
     def _per_state(self, net: DecisionTransformer) -> float:
-        """Operations of encoding one observation."""
+        """Operations for encoding one observation."""
         total, side = 0.0, self.interface.observation[-1]
         for layer in net.encoder.modules():
             if isinstance(layer, nn.Conv2d):

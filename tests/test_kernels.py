@@ -113,7 +113,7 @@ def test_what_is_dropped_depends_on_the_seed(kernel_device):
 
 
 def test_a_bias_and_rectifying_in_one_launch_are_torchs(kernel_device):
-    from holdfast.gpu.layers import bias_relu, bias_relu_backward
+    from holdfast.gpu.layers import fused_bias_relu, fused_bias_relu_backward
     from holdfast.nets.encoders import FusedBiasRelu
 
     frames, bias = draw(9, 32, 13, 5, device=kernel_device), draw(32, seed=1, device=kernel_device)
@@ -127,10 +127,10 @@ def test_a_bias_and_rectifying_in_one_launch_are_torchs(kernel_device):
     found, expected = (torch.autograd.grad(out, (frames, bias), gradient) for out in (ours, plain))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     last = gradient.permute(0, 2, 3, 1).contiguous()
-    rows = bias_relu(last, bias.detach())
+    rows = fused_bias_relu(last, bias.detach())
     assert torch.equal(rows, F.relu(last + bias.detach()))
     torch.testing.assert_close(
-        bias_relu_backward(last, rows, torch.float32)[1], (last * (rows > 0)).sum((0, 1, 2)), rtol=1e-4, atol=1e-4
+        fused_bias_relu_backward(last, rows, torch.float32)[1], (last * (rows > 0)).sum((0, 1, 2)), rtol=1e-4, atol=1e-4
     )
 
 

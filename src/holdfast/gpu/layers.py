@@ -155,14 +155,14 @@ def _bias_relu_backward(  # type: ignore[no-untyped-def]
     tl.store(parts + tl.program_id(0) * WIDTH + column, tl.sum(total, 0))
 
 
-def bias_relu(values: Tensor, bias: Tensor) -> Tensor:
+def fused_bias_relu(values: Tensor, bias: Tensor) -> Tensor:
     """ReLU of values (..., C) plus a bias (C,); C must be a power of two."""
     out, size = torch.empty_like(values), values.numel()
     _bias_relu[(triton.cdiv(size, BLOCK),)](values, bias, out, size, len(bias), BLOCK)
     return out
 
 
-def bias_relu_backward(gradient: Tensor, out: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def fused_bias_relu_backward(gradient: Tensor, out: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The gradients of values and of bias."""
     width = out.shape[-1]
     rows = out.numel() // width

@@ -88,19 +88,19 @@ class FusedBiasRelu(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, frames: Tensor, bias: Tensor) -> Tensor:
-        from holdfast.gpu.layers import bias_relu
+        from holdfast.gpu.layers import fused_bias_relu
 
-        out = bias_relu(frames.permute(0, 2, 3, 1).contiguous(), bias)
+        out = fused_bias_relu(frames.permute(0, 2, 3, 1).contiguous(), bias)
         ctx.save_for_backward(out)
         ctx.dtype = bias.dtype
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        from holdfast.gpu.layers import bias_relu_backward
+        from holdfast.gpu.layers import fused_bias_relu_backward
 
         (out,) = ctx.saved_tensors
-        of_frames, of_bias = bias_relu_backward(gradient.permute(0, 2, 3, 1).contiguous(), out, ctx.dtype)
+        of_frames, of_bias = fused_bias_relu_backward(gradient.permute(0, 2, 3, 1).contiguous(), out, ctx.dtype)
         return of_frames.permute(0, 3, 1, 2), of_bias
 
 
