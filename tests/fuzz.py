@@ -186,8 +186,10 @@ def fingerprints(path: Path) -> dict[str, str]:
     """Computed from weights alone."""
     folder = RunFolder(path)
     plan = read_plan(folder.record["config"])
-    learner = learner_for(plan, suite_for(plan), "cpu")
-    learner.restore(folder.store.snapshot(folder.learned - 1))
+    suite, last = suite_for(plan), folder.learned - 1
+    learner = learner_for(plan, suite, "cpu")
+    roles = {task.name: learner.role_in(task).record() for task in suite.tasks}  # which version 0.1 did not note
+    learner.restore(folder.store.snapshot(last, {"roles": roles, "routes": folder.routes_by(last)}))
     return {name: fingerprint(learner.policy(name)) for name in learner.learned}
 
 
