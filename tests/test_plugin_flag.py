@@ -17,7 +17,13 @@ from holdfast.study.running import Launch
 
 NETS = list(registry.NETS)
 NET = '''
-class Linear:
+from dataclasses import dataclass
+
+from holdfast.nets.mlp import MlpConfig
+
+
+@dataclass(frozen=True)
+class Linear(MlpConfig):
     """One linear layer.
 
     More about it.

@@ -59,7 +59,10 @@ class Registry(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if not isinstance(name, str) or name not in self:
-            raise Mistake(f"there is no {self.kind} {shortened(name)}{self._hint(name)}; there are {', '.join(self)}")
+            raise Mistake(
+                f"there is no {self.kind} {shortened(name)}{self._hint(name)}; there are {', '.join(self)} "
+                "(--plugin FILE.py adds those of a plugin)"
+            )
         if name in self.added:
             return self.added[name]
         if name in self.builtin:
@@ -250,4 +253,7 @@ def check_plugins(recorded: Sequence[Mapping[str, str]]) -> None:
                 f"{name} is not the plugin that this folder was made with: its hash is {other[0].sha256[:SHOWN]}, "
                 f"and {sha256[:SHOWN]} is recorded; load the recorded version, or start a new folder"
             )
-        raise Mistake(f"this folder was made with the plugin {name} ({sha256[:SHOWN]}): add --plugin {name}")
+        raise Mistake(
+            f"this folder was made with the plugin {name} ({sha256[:SHOWN]}): add --plugin {name}, "
+            f'or in Python holdfast.plugin("{name}")'
+        )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.cli.output import print_json, print_names
 from holdfast.cli.parsing import parse_words
+from holdfast.learners.learner import learner_spec
 from holdfast.registry import LEARNERS
 from holdfast.runs.options import Flag
 
@@ -20,7 +21,7 @@ class LearnersCommand:
 def learners_command(words: Sequence[str]) -> None:
     """Prints the name of each learner and what it does."""
     command = parse_words(LearnersCommand, "learners", words)
-    about = {name: learner.about for name, learner in LEARNERS.items()}
+    about = {name: learner_spec(name).about for name in LEARNERS}
     if command.json:
         print_json([{"name": name, "about": line} for name, line in about.items()])
     else:

@@ -6,6 +6,7 @@ from inspect import getdoc
 
 from holdfast.cli.output import print_json, print_names
 from holdfast.cli.parsing import parse_words
+from holdfast.nets.backbone import net_config
 from holdfast.registry import NETS
 from holdfast.runs.options import Flag
 
@@ -21,7 +22,7 @@ class NetsCommand:
 def nets_command(words: Sequence[str]) -> None:
     """Prints the name of each backbone and the first line of its settings' docstring."""
     command = parse_words(NetsCommand, "nets", words)
-    about = {name: (getdoc(config) or "").partition("\n")[0] for name, config in NETS.items()}
+    about = {name: (getdoc(net_config(name)) or "").partition("\n")[0] for name in NETS}
     if command.json:
         print_json([{"name": name, "about": line} for name, line in about.items()])
     else:

@@ -12,12 +12,13 @@ from torch import Tensor
 from holdfast.data.episodes import Dataset
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
-from holdfast.data.validation import validate
+from holdfast.data.validation import shown, validate
 from holdfast.data.windows import Windows, WindowSettings
 from holdfast.errors import Mistake
 from holdfast.learners.tensors import Tensors
 from holdfast.nets.backbone import Backbone, NetConfig
 from holdfast.nets.policy import Policy
+from holdfast.registry import LEARNERS
 from holdfast.tasks.interface import Interface
 from holdfast.tasks.task import Task
 from holdfast.training.config import FitConfig
@@ -187,6 +188,14 @@ class Learner(ABC):
     def accounts(self) -> list[dict[str, Any]]:
         """The capacity of each copy; empty if tasks do not own weights."""
         return []
+
+
+def learner_spec(name: str) -> LearnerSpec:
+    """The learner of this name as it is registered."""
+    spec = LEARNERS[name]
+    if not isinstance(spec, LearnerSpec):
+        raise Mistake(f"the learner {name} must be a LearnerSpec, got {shown(spec)}")
+    return spec
 
 
 def new_net(config: NetConfig, interface: Interface, seed: int, *purpose: object) -> Backbone:

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from holdfast.data.validation import shown
 from holdfast.data.windows import Batch
 from holdfast.errors import Mistake
+from holdfast.registry import NETS
 from holdfast.tasks.interface import Interface
 
 MASKABLE = (nn.Linear, nn.Conv2d, nn.Embedding)
@@ -115,8 +117,25 @@ def call(net: Backbone, parameters: Mapping[str, Tensor], method: str, *inputs: 
     return functional_call(_Method(net, method), substituted, inputs)
 
 
+def net_config(name: str) -> NetConfig:
+    """The default settings of the backbone of this name."""
+    kind = NETS[name]
+    if not isinstance(kind, type) or not issubclass(kind, NetConfig):
+        raise Mistake(f"the backbone {name} must be a subclass of NetConfig, got {shown(kind)}")
+    try:
+        return kind()
+    except TypeError as problem:
+        raise Mistake(
+            f"the settings of the backbone {name} cannot be made ({problem}): "
+            "every field needs a default value, and all abstract methods of NetConfig must be defined"
+        ) from problem
+
+
 def parameter_count(config: NetConfig, interface: Interface) -> int:
     """The number of parameters of the network, which is not allocated."""
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        net = config.build(interface)
+        try:
+            net = config.build(interface)
+        except TypeError as problem:
+            raise Mistake(f"the backbone of {type(config).__name__} cannot be built: {problem}") from problem
     return sum(parameter.numel() for parameter in net.parameters())

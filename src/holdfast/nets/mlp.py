@@ -19,7 +19,7 @@ PER_LAYER = 4  # activations kept for the backward pass, per entry of a hidden l
 
 @dataclass(frozen=True)
 class MlpConfig(NetConfig):
-    """The shape of the multilayer perceptron."""
+    """A multilayer perceptron: behaviour cloning on the observation and the return to go, small and fast."""
 
     width: Annotated[int, Range(least=1, most=65_536)] = 128
     """Width of the hidden layers."""

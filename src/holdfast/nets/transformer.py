@@ -21,7 +21,7 @@ PER_BLOCK = 12  # activations kept for the backward pass, per entry of a token: 
 
 @dataclass(frozen=True)
 class DtConfig(NetConfig):
-    """The shape of the Decision Transformer."""
+    """A Decision Transformer: actions from the returns to go, states and actions so far."""
 
     width: Annotated[int, Range(least=1, most=65_536)] = 128
     """Width of a token (the embedding size)."""

@@ -8,7 +8,8 @@ from typing import Any
 from holdfast.data.conform import Conform, conform
 from holdfast.data.files import damaged
 from holdfast.errors import Mistake
-from holdfast.learners.learner import LearnerConfig
+from holdfast.learners.learner import LearnerConfig, learner_spec
+from holdfast.nets.backbone import net_config
 from holdfast.registry import LEARNERS, NETS
 from holdfast.runs.plan import MOST_THREADS, Plan, completed
 
@@ -68,7 +69,7 @@ def check_plan(plan: dict[str, Any]) -> None:
     if plan["backbone"] not in NETS:  # it comes from a plugin, which only learning and acting need
         LOOSELY(plan["config"], LearnerConfig)
         return
-    net = NETS[plan["backbone"]]
+    net = net_config(plan["backbone"])
     known = plan["learner"] in LEARNERS
-    LOOSELY(plan["config"], type(LEARNERS[plan["learner"]].config(net())) if known else LearnerConfig)
-    LOOSELY(plan["config"].get("net", {}), net, "net")
+    LOOSELY(plan["config"], type(learner_spec(plan["learner"]).config(net)) if known else LearnerConfig)
+    LOOSELY(plan["config"].get("net", {}), type(net), "net")

@@ -7,7 +7,8 @@ from typing import Any
 
 from holdfast.data.validation import did_you_mean, shown
 from holdfast.errors import Mistake
-from holdfast.learners.learner import Learner, LearnerConfig
+from holdfast.learners.learner import Learner, LearnerConfig, learner_spec
+from holdfast.nets.backbone import net_config
 from holdfast.registry import LEARNERS, NETS
 from holdfast.runs.devices import check_device, check_memory
 from holdfast.runs.plan import Plan, completed
@@ -105,7 +106,7 @@ def apply(plan: Plan, settings: Settings) -> Plan:
 
 def default_config(learner: str, backbone: str) -> LearnerConfig:
     """A learner's settings before those of a suite."""
-    return LEARNERS[learner].config(NETS[backbone]())
+    return learner_spec(learner).config(net_config(backbone))
 
 
 def _names(thing: Any, prefix: str = "") -> Iterator[str]:
@@ -147,7 +148,7 @@ def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
         suite.task(task)  # raises if there is none
     device = check_device(device)
     check_memory(plan.config, suite.interface, device)
-    made = LEARNERS[plan.learner].learner(planned(plan.config, len(plan.order)), plan.seed, device)
+    made = learner_spec(plan.learner).learner(planned(plan.config, len(plan.order)), plan.seed, device)
     made.plan, made.targets = plan, plan.targets
     return made
 

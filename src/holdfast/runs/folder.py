@@ -190,7 +190,9 @@ class RunFolder:
     def how_to_go_on(self) -> str:
         """The command that continues a run whose results are not complete."""
         trained = self.learned == len(self.order)
-        return f"holdfast {'evaluate' if trained else 'run --config'} {shlex.quote(str(self.path))}"
+        plugins = [word for plugin in self.record["plugins"] for word in ("--plugin", plugin["file"])]
+        command = ["evaluate"] if trained else ["run", "--config"]
+        return shlex.join(["holdfast", *command, str(self.path), *plugins])
 
     def commit(self, snapshot: Snapshot, tasks: Sequence[Task], newest_only: bool) -> None:
         """Keeps a snapshot after these tasks were learned."""

@@ -11,7 +11,7 @@ import torch
 
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.errors import MissingData
-from holdfast.registry import LEARNERS
+from holdfast.learners.learner import learner_spec
 from holdfast.runs.configure import learner_for, suite_for
 from holdfast.runs.devices import check_device
 from holdfast.runs.folder import RunFolder
@@ -36,7 +36,7 @@ def forecast(spec: RunSpec) -> str:
     state = state_there(spec)
     missing = [task.name for task in found.tasks if dataset_of(task) is None]
     steps = plan.config.fit.steps
-    joint = getattr(LEARNERS[plan.learner].learner, "joint", False)
+    joint = getattr(learner_spec(plan.learner).learner, "joint", False)
     total = steps if joint else steps * len(found.tasks)
     lines = {
         "suite": plan.suite,

@@ -170,7 +170,8 @@ class FolderRecorder:
         self.folder.store.begin_phase(phase, self.current.identity)
         self.phases.append(phase)
         saved = self.folder.store.read_fit(phase)
-        self._show(int(saved["done"]) if saved else 0, self.folder.record["config"]["config"]["fit"]["steps"])
+        if phase == ONLY_PHASE:  # the steps of other phases are known when the first of them were taken
+            self._show(int(saved["done"]) if saved else 0, self.folder.record["config"]["config"]["fit"]["steps"])
         return saved
 
     def due(self) -> bool:
