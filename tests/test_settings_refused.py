@@ -183,7 +183,7 @@ def test_what_fits_into_the_machine_is_not_refused(monkeypatch):
 
 
 def test_a_name_where_a_suite_or_a_learner_belongs_is_said_so(tmp_path):
-    with pytest.raises(Mistake, match=r"a holdfast.Suite is needed, got 'toy': holdfast.suite\('toy'\) makes"):
+    with pytest.raises(Mistake, match=r"a holdfast.Suite is needed, got 'toy': holdfast.suite\('toy'\) builds"):
         holdfast.learner("naive", "toy")  # type: ignore[arg-type]
     with pytest.raises(Mistake, match=r"a holdfast.Suite is needed, got 'toy'"):
         run("toy", tiny_learner("naive"), tmp_path / "run", QUIET)  # type: ignore[arg-type]
