@@ -502,16 +502,16 @@ def on_ray(found: Grid, nodes: tuple[str, Path]) -> running.Engine:
 def test_on_two_nodes_a_killed_worker_is_replaced_and_the_result_is_that_of_an_uninterrupted_run(
     two_nodes, tmp_path, monkeypatch
 ):
-    look, workers = clusters.Remote.look, set()
+    poll, workers = clusters.Remote.poll, set()
 
     def poll_worker(self: clusters.Remote) -> running.RunProgress | running.End:
-        seen = look(self)
+        seen = poll(self)
         if self.began:
             workers.add(self.began.worker)
             assert self.began.shared
         return seen
 
-    monkeypatch.setattr(clusters.Remote, "look", poll_worker)
+    monkeypatch.setattr(clusters.Remote, "poll", poll_worker)
     found = grid(tmp_path, LONG.replace("[[a]]", "[[a]]\nseed=[0, 1]"))
     results = sweep(found, on_ray(found, two_nodes))
     assert [result.state for result in results] == ["done", "done"]
