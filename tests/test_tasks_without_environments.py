@@ -41,6 +41,14 @@ def without_environments(*places: int, name: str = "toy", held_out: bool = True)
     return replace(found, tasks=tuple(tasks))
 
 
+def test_show_says_why_a_task_has_no_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = without_environments(1, held_out=False)
+    run(found, tiny_learner("naive", found), tmp_path, QUIET)
+    main(["show", str(tmp_path)])
+    line = f"no results, since there is no environment and no held-out data: {found.names[1]}\n"
+    assert line in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_every_learner_learns_and_certifies_it_and_the_rest_is_as_ever(name: str, tmp_path: Path) -> None:
     run(tiny_suite(), tiny_learner(name, tiny_suite()), tmp_path / "whole", QUIET)

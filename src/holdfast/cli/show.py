@@ -12,6 +12,7 @@ from holdfast.cli.output import Output, print_json
 from holdfast.cli.parsing import parse_words
 from holdfast.data.printable import printable
 from holdfast.evaluation.certificates import verdict
+from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Flag
 from holdfast.runs.run import reopen
@@ -57,6 +58,8 @@ def show_run(path: Path, recomputed: bool) -> None:
     if matrix and matrix.stages:
         output.print(matrix_table(matrix, data_returns, row))
         _print(output, metrics_line(matrix), *reference_lines(matrix, data_returns, row))
+        if tasks := tasks_without_results(matrix):
+            _print(output, f"no results, since there is no environment and no held-out data: {', '.join(tasks)}")
     if routes := folder.read_routes():
         output.print(routes_table(routes))
     output.print(certificate_line(folder.read_certificates(), recomputed))
@@ -65,6 +68,13 @@ def show_run(path: Path, recomputed: bool) -> None:
     if not state.complete:
         _print(output, *state.lines())
     _print(output, f"folder: {folder.path}")
+
+
+def tasks_without_results(matrix: Matrix) -> list[str]:
+    """The learned tasks that have neither returns nor an offline score after the last stage."""
+    last = matrix.stages - 1
+    cells = zip(matrix.tasks, matrix.returns[last], matrix.scores[last], strict=True)
+    return [task for task, returns, score in list(cells)[: last + 1] if returns is None and score is None]
 
 
 def _print(output: Output, *texts: str) -> None:
