@@ -208,7 +208,8 @@ def tensor_changed(target: Target) -> str:
     def change(content: bytes) -> bytes:
         tensors = {name: tensor.clone() for name, tensor in load(content).items()}
         tensor = tensors[target.rng.choice(sorted(tensors))].reshape(-1)
-        tensor[target.rng.randrange(len(tensor))] = target.rng.choice([float("nan"), 0.0, 1.0])
+        value = target.rng.choice([float("nan"), 0.0, 1.0])
+        tensor[target.rng.randrange(len(tensor))] = value if tensor.is_floating_point() or value == value else 1
         return save(tensors)
 
     return _rehash(target, _rewrite(target, change, ".safetensors"))

@@ -558,8 +558,8 @@ def with_returns(value: Any):
         ("matrix.json", with_returns([float("nan")] * 3), "must be a finite number, got nan"),
         ("matrix.json", lambda path: path.write_text("[]"), "matrix.json is damaged"),
         ("config.json", cut, "config.json is damaged"),
-        ("config.json", without("config"), "config.json is not that of a run of holdfast"),
-        ("config.json", lambda path: path.write_text("[]"), "config.json is not that of a run of holdfast"),
+        ("config.json", without("config"), "config.json is not the config.json of a run"),
+        ("config.json", lambda path: path.write_text("[]"), "config.json is not the config.json of a run"),
         ("config.json", Path.unlink, "is half a run folder"),
     ],
 )
