@@ -25,6 +25,18 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.fixture
+def own_plugins() -> Iterator[None]:
+    """Plugins that a test loads are gone after it."""
+    from holdfast.registry import PLUGINS, REGISTRIES
+
+    plugins, before = list(PLUGINS), [(dict(registry.added), dict(registry.owners)) for registry in REGISTRIES]
+    yield
+    for registry, (added, owners) in zip(REGISTRIES, before, strict=True):
+        registry.added, registry.owners = added, owners
+    PLUGINS[:] = plugins
+
+
 @dataclass
 class Watched:
     """A page in a browser, and all that it said, asked for or tried."""

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tomllib
 import warnings
-from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +27,7 @@ import pytest
 
 from holdfast.benchmarks.toy.suite import BUDGETS
 from holdfast.cli.main import main
-from holdfast.registry import LEARNERS, PLUGINS, REGISTRIES
+from holdfast.registry import LEARNERS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -118,16 +117,6 @@ def succeed(words: list[str]) -> None:
     except SystemExit as end:
         if end.code:
             pytest.fail(f"holdfast {shlex.join(words)} ended with {end.code}")
-
-
-@pytest.fixture
-def _registries_as_they_were() -> Iterator[None]:
-    before = [(registry, dict(registry.added), dict(registry.owners)) for registry in REGISTRIES]
-    plugins = list(PLUGINS)
-    yield
-    for registry, added, owners in before:
-        registry.added, registry.owners = added, owners
-    PLUGINS[:] = plugins
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
@@ -260,7 +249,7 @@ def test_an_output_is_compared_word_by_word_and_in_order(shown: str, printed: st
         assert same
 
 
-@pytest.mark.usefixtures("_registries_as_they_were")
+@pytest.mark.usefixtures("own_plugins")
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_what_a_page_shows_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

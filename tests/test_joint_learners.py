@@ -1,7 +1,6 @@
 """A joint learner gets all tasks in one call: its run has one commit, the last row of the matrix, and resumes."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 import holdfast
 from holdfast.cli.main import main
 from holdfast.errors import Mistake
-from holdfast.registry import LEARNERS, PLUGINS
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.progress import FolderRecorder
@@ -27,18 +25,17 @@ from collections.abc import Sequence
 from holdfast.data.randomness import derive
 from holdfast.data.windows import Mixture
 from holdfast.learners.dense import DenseConfig, DenseLearner, Lesson, treat
-from holdfast.learners.learner import LearnerSpec, new_net, windows_of
+from holdfast.learners.learner import JointLearner, LearnerSpec, new_net, no_datasets, windows_of
 from holdfast.tasks.task import Task
 from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Recorder
 
 
-class Multitask(DenseLearner):
-    joint = True
-
+class Multitask(JointLearner, DenseLearner):
     def fit_task(self, lesson: Lesson) -> None:
-        raise NotImplementedError
+        for phase in ("first", "second"):
+            fit(self.net, lesson.windows, self.config.fit, derive(lesson.seed, phase), lesson.recorder, phase)
 
     def train_jointly(self, tasks: Sequence[Task], recorder: Recorder) -> None:
         self.net = new_net(self.config.net, tasks[0].interface, self.seed).to(self.device)
@@ -47,8 +44,7 @@ class Multitask(DenseLearner):
             self.normalisers[task.name], active = treat(self.config, task.interface, task.dataset)
             windows.append(windows_of(task.dataset, self.normalisers[task.name], active, self.config, self.device))
         mixture = Mixture(windows[0], windows[1:], 1 - 1 / len(tasks))
-        for phase in ("first", "second"):
-            fit(self.net, mixture, self.config.fit, derive(self.seed, "fit", phase), recorder, phase)
+        self.fit_task(Lesson(tasks[0], mixture, derive(self.seed, "fit"), recorder, no_datasets))
 
 
 LEARNERS = {"multitask": LearnerSpec(Multitask, lambda net: DenseConfig(net, FitConfig()), "all tasks at once")}
@@ -56,14 +52,12 @@ LEARNERS = {"multitask": LearnerSpec(Multitask, lambda net: DenseConfig(net, Fit
 
 
 @pytest.fixture
-def plugin(tmp_path: Path) -> Iterator[Path]:
+def plugin(tmp_path: Path, own_plugins: None) -> Path:
     """A plugin file with a joint learner."""
     path = tmp_path / "multitask.py"
     path.write_text(PLUGIN)
-    plugins, added, owners = list(PLUGINS), dict(LEARNERS.added), dict(LEARNERS.owners)
     holdfast.plugin(path)
-    yield path
-    PLUGINS[:], LEARNERS.added, LEARNERS.owners = plugins, added, owners
+    return path
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from holdfast.training.cache import DiskCache
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Silent
 from holdfast.training.step import Addition, trainable
+from tests.kills import Killed, killed_after_every_event
 from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
 
 fitting = import_module("holdfast.training.fit")  # not the function
@@ -83,10 +84,6 @@ def two_phases() -> Naive:
     return learner  # type: ignore[return-value]
 
 
-class Killed(BaseException):
-    """Stands for whatever can end a process."""
-
-
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The steps that were really taken."""
@@ -98,28 +95,6 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(fitting.EagerLoop, "_step", counted)
     return found
-
-
-def run_until_killed(path: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> int:
-    """A run that is killed after its first event, its second, and so on, and resumed each time; the number of kills."""
-    event, kills = RunFolder.event, 0
-    left = [0]
-
-    def event_and_kill(self: RunFolder, kind: str, **data: Any) -> None:
-        event(self, kind, **data)
-        left[0] -= 1
-        if left[0] == 0:
-            raise Killed
-
-    monkeypatch.setattr(RunFolder, "event", event_and_kill)
-    while True:
-        # What comes first is killed first; each attempt gets at least as far as it can go on from there.
-        left[0] = kills + 1
-        try:
-            run(tiny_suite(tasks=2), two_phases(), path, options)
-            return kills
-        except Killed:
-            kills += 1
 
 
 def curve(path: Path) -> list[tuple]:
@@ -142,7 +117,11 @@ def test_killed_after_every_event_and_resumed_all_phases_end_at_the_same_bits_wi
     options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(tiny_suite(tasks=2), two_phases(), tmp_path / "whole", QUIET)
-    assert run_until_killed(tmp_path / "killed", options, monkeypatch) >= 4
+
+    def work() -> None:
+        run(tiny_suite(tasks=2), two_phases(), tmp_path / "killed", options)
+
+    assert killed_after_every_event(work, monkeypatch) >= 4
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     assert curve(tmp_path / "killed") == curve(tmp_path / "whole")
     assert [step for _, _, step, _ in curve(tmp_path / "killed")] == [4, 8, 12] * 4

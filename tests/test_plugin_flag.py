@@ -4,7 +4,6 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,16 +32,7 @@ NETS = {"linear": Linear}
 '''
 
 
-@pytest.fixture(autouse=True)
-def forgets(monkeypatch) -> Iterator[None]:
-    """What a test loads is gone after it."""
-    for table in (registry.SUITES, registry.LEARNERS, registry.NETS):
-        monkeypatch.setattr(table, "added", {})
-        monkeypatch.setattr(table, "owners", {})
-    before = list(registry.PLUGINS)
-    registry.PLUGINS.clear()
-    yield
-    registry.PLUGINS[:] = before
+pytestmark = pytest.mark.usefixtures("own_plugins")
 
 
 @pytest.fixture

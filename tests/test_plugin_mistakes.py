@@ -1,11 +1,9 @@
 """What a plugin gets wrong is one sentence that says what to do, and exit code 2."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from holdfast import registry
 from holdfast.cli.main import main
 
 RUN = ["run", "--suite", "toy", "--learner", "affinity-l", "--budget", "smoke", "--device", "cpu", "--no-tensorboard"]
@@ -37,16 +35,7 @@ NETS = {"half": HalfConfig, "empty": NoDefault}
 """
 
 
-@pytest.fixture(autouse=True)
-def forgets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a test loads is gone after it."""
-    for table in registry.REGISTRIES:
-        monkeypatch.setattr(table, "added", {})
-        monkeypatch.setattr(table, "owners", {})
-    before = list(registry.PLUGINS)
-    registry.PLUGINS.clear()
-    yield
-    registry.PLUGINS[:] = before
+pytestmark = pytest.mark.usefixtures("own_plugins")
 
 
 @pytest.mark.parametrize(

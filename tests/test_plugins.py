@@ -3,7 +3,6 @@
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
@@ -73,14 +72,7 @@ SUITES = {
 RUN = ["run", "--suite", "mine", "--learner", "naive", "--budget", "smoke", "--no-tensorboard", "--device", "cpu"]
 
 
-@pytest.fixture(autouse=True)
-def _registries_as_they_were() -> Iterator[None]:
-    before = [(dict(registry.added), dict(registry.owners)) for registry in REGISTRIES]
-    plugins = list(PLUGINS)
-    yield
-    for registry, (added, owners) in zip(REGISTRIES, before, strict=True):
-        registry.added, registry.owners = added, owners
-    PLUGINS[:] = plugins
+pytestmark = pytest.mark.usefixtures("own_plugins")
 
 
 def forget_plugins() -> None:

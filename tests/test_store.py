@@ -18,6 +18,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.more import learn_more
 from holdfast.runs.options import Options
 from holdfast.runs.run import datasets_of, reopen, run
+from tests.kills import Killed, killed_after_every_event
 from tests.test_learner_contract import DENSE
 from tests.tiny import ALL, QUIET, RETAINING, SPARSE, contents, tiny_learner, tiny_suite
 
@@ -53,10 +54,6 @@ def learned(path: Path) -> dict[str, bytes]:
     return {name: content for name, content in contents(path).items() if name != "matrix.json"}
 
 
-class Killed(BaseException):
-    """Stands for whatever can end a process."""
-
-
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
     return begun("affinity-l", tmp_path / "finished")
@@ -82,23 +79,7 @@ def test_killed_after_every_event_and_called_again_it_ends_at_the_same_bits(
     more = begun(name, tmp_path / "more")
     shutil.copytree(more, tmp_path / "whole")
     learn_extra(tmp_path / "whole")
-    event, left, kills = RunFolder.event, [0], 0
-
-    def event_and_kill(self: RunFolder, kind: str, **data: Any) -> None:
-        event(self, kind, **data)
-        left[0] -= 1
-        if left[0] == 0:
-            raise Killed
-
-    monkeypatch.setattr(RunFolder, "event", event_and_kill)
-    while True:
-        left[0] = kills + 1
-        try:
-            learn_extra(more, OFTEN)
-            break
-        except Killed:
-            kills += 1
-    assert kills >= 4
+    assert killed_after_every_event(lambda: learn_extra(more, OFTEN), monkeypatch) >= 4
     assert learned(more) == learned(tmp_path / "whole")
     assert not (more / "state").exists()
 

@@ -5,7 +5,8 @@ from functools import partial
 
 from holdfast.errors import Mistake
 from holdfast.registry import SUITES
-from holdfast.tasks.suite import Experts, suite_spec
+from holdfast.tasks.experts import Experts
+from holdfast.tasks.suite import suite_spec
 
 USAGE = """usage: holdfast expert TASK ...
 

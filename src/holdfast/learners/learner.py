@@ -115,7 +115,7 @@ class Learner(ABC):
         for task in tasks:
             if task.name in self.roles:
                 raise Mistake(f"{task.name} is already learned, and a task can be learned only once")
-        if self.joint:
+        if isinstance(self, JointLearner):
             self.train_jointly(tasks, recorder)
             self.roles |= {task.name: self.role_in(task) for task in tasks}
             return
@@ -129,10 +129,6 @@ class Learner(ABC):
     @abstractmethod
     def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
         """Trains on a task; if it raises, the learner must be unchanged."""
-
-    def train_jointly(self, tasks: Sequence[Task], recorder: Recorder) -> None:
-        """Trains on all tasks at once; only for learners with `joint = True`."""
-        raise NotImplementedError
 
     @abstractmethod
     def policy(self, name: str, task: Task | None = None) -> Policy:
@@ -188,6 +184,19 @@ class Learner(ABC):
     def accounts(self) -> list[dict[str, Any]]:
         """The capacity of each copy; empty if tasks do not own weights."""
         return []
+
+
+class JointLearner(Learner):
+    """A learner that learns all tasks in one call."""
+
+    joint = True
+
+    @abstractmethod
+    def train_jointly(self, tasks: Sequence[Task], recorder: Recorder) -> None:
+        """Trains on all tasks at once; if it raises, the learner must be unchanged."""
+
+    def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
+        self.train_jointly([task], recorder)
 
 
 def learner_spec(name: str) -> LearnerSpec:

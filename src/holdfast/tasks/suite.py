@@ -1,4 +1,4 @@
-"""Suites: tasks in the order they are learned, and the specs that they are built from."""
+"""A suite: the tasks of a benchmark in the order they are learned, built from its spec."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from holdfast.errors import MissingData, Mistake
 from holdfast.registry import SUITES
 from holdfast.tasks.data_reports import DataCheck, Local, Report, silent
 from holdfast.tasks.environments import Protocol
+from holdfast.tasks.experts import Experts
 from holdfast.tasks.interface import Interface
 from holdfast.tasks.task import NAME, Task
 from holdfast.tasks.view import View
 
 Transitions = Annotated[int | None, Range(least=1, most=10**9)]  # None: the suite's default
 Settings = Mapping[str, Any]  # dotted name of a setting -> its value, see runs/configure.py
-Say = Callable[[object], object]  # prints a line
 
 
 @dataclass(frozen=True)
@@ -39,25 +39,6 @@ class RecordedData:
 
     def __post_init__(self) -> None:
         validate(self, "recorded.")
-
-
-@dataclass(frozen=True)
-class Experts:
-    """The experts that `holdfast expert FOLDER/NAME` trains or tunes."""
-
-    folder: str
-    names: tuple[str, ...]
-    """The names that the help text lists."""
-    make: Callable[[str, Sequence[str], Say], None]
-    """Trains or tunes the expert with this name; takes the remaining words of the command line."""
-
-    def __post_init__(self) -> None:
-        validate(self, "experts.")
-
-    @property
-    def tasks(self) -> list[str]:
-        """The listed names with their folder, such as `panda/push`."""
-        return [f"{self.folder}/{name}" for name in self.names]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from holdfast.benchmarks.atari.traces import save_traces as save_recording
 from holdfast.benchmarks.atari.train import TrainingProgress, train_expert
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
-from holdfast.tasks.suite import Say
+from holdfast.tasks.experts import Say
 
 SAVING = 1.0  # seconds reserved for saving after the last step
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tyro
 
 from holdfast.errors import Mistake
-from holdfast.tasks.suite import Experts, Say
+from holdfast.tasks.experts import Experts, Say
 
 
 def train_atari_expert(name: str, words: Sequence[str], say: Say) -> None:

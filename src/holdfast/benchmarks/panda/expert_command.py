@@ -8,7 +8,7 @@ import tyro
 from holdfast.benchmarks.panda import tune
 from holdfast.benchmarks.panda.tune import SCRIPTS
 from holdfast.errors import Mistake
-from holdfast.tasks.suite import Experts, Say
+from holdfast.tasks.experts import Experts, Say
 
 
 def make_panda_expert(name: str, words: Sequence[str], say: Say) -> None:

@@ -13,7 +13,7 @@ from holdfast.benchmarks.panda.arm import ARMS, make_environment
 from holdfast.benchmarks.panda.experts import Expert, Pick, Push
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
-from holdfast.tasks.suite import Say
+from holdfast.tasks.experts import Say
 
 Script = TypeVar("Script", bound=Push | Pick)
 
