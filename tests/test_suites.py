@@ -114,6 +114,7 @@ def spec(**parts: Any) -> SuiteSpec:
         ("recorded", print, "mine: recorded must be a RecordedData"),
         ("experts", print, "mine: experts must be a Experts"),
         ("view", 3, "mine: view must be a function"),
+        ("ends", (2, 3), "mine: ends must be numbers of tasks from 1 to 2"),
     ],
 )
 def test_a_description_of_wrong_parts_is_refused(part: str, value: Any, sentence: str) -> None:

@@ -72,6 +72,8 @@ class SuiteSpec:
     """Opens a task's simulator for a video; without it, the report page has no videos of the suite."""
     random_returns: Mapping[str, float] = field(default_factory=dict, repr=False)
     """Mean return of random actions by task name: the return that counts as 0 % in normalised scores (default 0)."""
+    ends: tuple[int, ...] = ()
+    """Numbers of learned tasks after which `--evaluate ends` evaluates all of them; after the last it always does."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):  # it becomes part of file names
@@ -80,6 +82,8 @@ class SuiteSpec:
         for part in ("presets", "budgets", "protocols"):
             for name, settings in getattr(self, part).items():
                 validated(f"{self.name}: {part}[{name!r}]", settings, Settings)
+        if not all(1 <= end <= len(self.order) for end in self.ends):
+            raise Mistake(f"{self.name}: ends must be numbers of tasks from 1 to {len(self.order)}, got {self.ends}")
 
     def suite(
         self,
