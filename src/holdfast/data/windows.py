@@ -3,6 +3,7 @@
 import hashlib
 import json
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
@@ -198,17 +199,21 @@ class Windows:
         active: Tensor,
         settings: WindowSettings,
         device: str | torch.device = "cpu",
+        *,
+        code: Tensor | None = None,  # (T,) appended to every observation: tells a network which task it is
     ) -> None:
         self.dataset, self.normaliser, self.active, self.settings = dataset, normaliser, active, settings
+        self.code = code
         self.starts, self.lengths = dataset.starts, dataset.lengths
         self.beyond = 0 if settings.whole else settings.context - 1  # steps by which a window may cross an end
         self.choices = np.maximum(self.lengths - settings.context + 1 + 2 * self.beyond, 1)  # windows per episode
         mass = np.ones(len(self.lengths)) if settings.sampling == "episodes" else self.choices
         self.mass = float(mass.sum())  # weight of this dataset in a mixture
         self.cumulative = np.cumsum(mass) / mass.sum()
+        observations = normaliser(on(device, dataset.observations))
         actions = torch.as_tensor(dataset.actions, device=device)
         self.steps = Steps(
-            observations=normaliser(on(device, dataset.observations)),
+            observations=observations if code is None else with_code(observations, code.to(device)),
             actions=actions.float() if actions.is_floating_point() else actions.long(),
             returns=torch.as_tensor(dataset.returns_to_go / settings.return_scale, dtype=torch.float32, device=device),
             timesteps=torch.as_tensor(dataset.timesteps, device=device),
@@ -221,7 +226,9 @@ class Windows:
     @property
     def fingerprint(self) -> str:
         """A hash of the dataset, its normalisation and the settings."""
-        scaling = (self.normaliser.shift, self.normaliser.scale, self.active)
+        scaling = [self.normaliser.shift, self.normaliser.scale, self.active]
+        if self.code is not None:
+            scaling.append(self.code)
         arrays = [[str(tensor.dtype), list(tensor.shape), tensor.cpu().numpy().tobytes().hex()] for tensor in scaling]
         return _hash([self.dataset.fingerprint, arrays, asdict(self.settings)])
 
@@ -237,32 +244,71 @@ class Windows:
         return self.steps.batch(*self.draw(count, rng))
 
 
-class Mixture:
-    """Windows of the current task, with a share of every batch drawn from stored windows of earlier tasks."""
+class JoinedWindows(ABC):
+    """Windows of several tasks, from which every batch is drawn."""
 
-    def __init__(self, current: Windows, stored: Sequence[Windows], share: float) -> None:
-        self.parts, self.share = [current, *stored], share
+    def __init__(self, parts: Sequence[Windows]) -> None:
+        self.parts = list(parts)
         self.steps = Steps.join([part.steps for part in self.parts])
         self.before = np.cumsum([0, *(len(part.steps.returns) for part in self.parts)])  # steps before each part
-        mass = np.array([windows.mass for windows in stored])
-        self.odds = mass / mass.sum()
+
+    @abstractmethod
+    def counts(self, count: int, rng: np.random.Generator) -> Sequence[int]:
+        """The number of windows of each part in a batch of `count` windows."""
 
     @property
+    @abstractmethod
     def fingerprint(self) -> str:
-        """A hash of all parts and of the share."""
-        return _hash([[part.fingerprint for part in self.parts], self.share])
+        """A hash of all parts, and of how batches are drawn from them."""
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
-        """Draws `share * count` stored windows, earlier tasks weighted by mass, and the rest from the current task."""
-        replayed = round(self.share * count)
-        counts = [count - replayed, *rng.multinomial(replayed, self.odds)]
-        drawn = [part.draw(int(n), rng) for part, n in zip(self.parts, counts, strict=True)]
+        """Draws `count` windows, part by part."""
+        drawn = [part.draw(int(n), rng) for part, n in zip(self.parts, self.counts(count, rng), strict=True)]
         first = [start + before for (start, _), before in zip(drawn, self.before, strict=False)]
         return np.concatenate(first), np.concatenate([lengths for _, lengths in drawn])
 
     def sample(self, count: int, rng: np.random.Generator) -> Batch:
         """A batch of `count` windows."""
         return self.steps.batch(*self.draw(count, rng))
+
+
+class Mixture(JoinedWindows):
+    """Windows of the current task, with a share of every batch drawn from stored windows of earlier tasks."""
+
+    def __init__(self, current: Windows, stored: Sequence[Windows], share: float) -> None:
+        super().__init__([current, *stored])
+        self.share = share
+        mass = np.array([windows.mass for windows in stored])
+        self.odds = mass / mass.sum()
+
+    @property
+    def fingerprint(self) -> str:
+        return _hash([[part.fingerprint for part in self.parts], self.share])
+
+    def counts(self, count: int, rng: np.random.Generator) -> Sequence[int]:
+        """`share * count` stored windows, earlier tasks weighted by mass, and the rest from the current task."""
+        replayed = round(self.share * count)
+        return [count - replayed, *rng.multinomial(replayed, self.odds)]
+
+
+class EqualShares(JoinedWindows):
+    """Windows of several tasks, with the same number of each in every batch."""
+
+    @property
+    def fingerprint(self) -> str:
+        return _hash(["equal shares", [part.fingerprint for part in self.parts]])
+
+    def counts(self, count: int, rng: np.random.Generator) -> Sequence[int]:
+        """Equal counts; what does not divide evenly goes to randomly chosen tasks, one window each."""
+        each, left = divmod(count, len(self.parts))
+        counts = np.full(len(self.parts), each)
+        counts[rng.permutation(len(self.parts))[:left]] += 1
+        return counts.tolist()
+
+
+def with_code(observations: Tensor, code: Tensor) -> Tensor:
+    """Vector observations with a task's code appended, (..., D) and (T,) -> (..., D + T)."""
+    return torch.cat([observations, code.expand(*observations.shape[:-1], -1)], dim=-1)
 
 
 def _hash(plain: Any) -> str:

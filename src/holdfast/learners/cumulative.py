@@ -8,8 +8,8 @@ import torch
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.validation import Range
 from holdfast.data.windows import Mixture, Windows
-from holdfast.learners.dense import DenseConfig, DenseLearner, Lesson, treat
-from holdfast.learners.learner import Datasets, LearnerSpec, windows_of
+from holdfast.learners.dense import DenseConfig, DenseLearner, Lesson
+from holdfast.learners.learner import Datasets, LearnerSpec
 from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 
@@ -41,12 +41,10 @@ class Cumulative(DenseLearner):
         """The stored trajectories of every earlier task that still has some."""
         kept = self.memory.get("stored", NOTHING)
         windows = {}
-        for index, (name, role) in enumerate(self.roles.items()):
+        for index, name in enumerate(self.learned):
             episodes = kept[kept[:, 0] == index, 1].sort().values.tolist()
             if episodes:
-                _, active = treat(self.config, role.interface, datasets(name))
-                taken = datasets(name).take(episodes)
-                windows[name] = windows_of(taken, self.normalisers[name], active, self.config, self.device)
+                windows[name] = self.replayed(name, datasets(name).take(episodes))
         return windows
 
     def _store(self, lesson: Lesson) -> None:

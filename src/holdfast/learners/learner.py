@@ -116,6 +116,8 @@ class Learner(ABC):
             if task.name in self.roles:
                 raise Mistake(f"{task.name} is already learned, and a task can be learned only once")
         if isinstance(self, JointLearner):
+            if self.roles:
+                raise Mistake("this learner learns all tasks in one call: make a new learner for all of them")
             self.train_jointly(tasks, recorder)
             self.roles |= {task.name: self.role_in(task) for task in tasks}
             return
@@ -153,10 +155,14 @@ class Learner(ABC):
             raise Mistake(f"there is no policy for {name}: {known}")
         return self.role_in(task) if task else self.roles[name]
 
-    def acting(self, role: Role, shape: Interface, tensors: Tensors, normaliser: Normaliser) -> Policy:
-        """A policy with its own network and these parameters, which were made for the interface `shape`."""
+    def own_net(self, role: Role, shape: Interface, tensors: Tensors) -> Backbone:
+        """A policy's own network with these parameters, which were made for the interface `shape`."""
         net = new_net(self.config.net, replace(role.interface, horizon=shape.horizon), self.seed)
         net.load_state_dict(tensors)
+        return net
+
+    def acting(self, role: Role, net: Backbone, normaliser: Normaliser) -> Policy:
+        """A policy with a network of its own."""
         return Policy(net.to(self.device), normaliser, role.target, self.config.fit.return_scale)
 
     def notes(self) -> dict[str, Any]:
@@ -193,7 +199,7 @@ class JointLearner(Learner):
 
     @abstractmethod
     def train_jointly(self, tasks: Sequence[Task], recorder: Recorder) -> None:
-        """Trains on all tasks at once; if it raises, the learner must be unchanged."""
+        """Trains on all tasks at once, fit.steps for each of them; if it raises, the learner must be unchanged."""
 
     def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
         self.train_jointly([task], recorder)
@@ -214,8 +220,16 @@ def new_net(config: NetConfig, interface: Interface, seed: int, *purpose: object
         return config.build(interface)
 
 
-def windows_of(dataset: Dataset, normaliser: Normaliser, active: Tensor, config: LearnerConfig, device: str) -> Windows:
-    """The training windows of a dataset."""
+def windows_of(
+    dataset: Dataset,
+    normaliser: Normaliser,
+    active: Tensor,
+    config: LearnerConfig,
+    device: str,
+    *,
+    code: Tensor | None = None,
+) -> Windows:
+    """The training windows of a dataset; `code` is appended to its normalised observations."""
     fit = config.fit
     settings = WindowSettings(config.net.context, fit.return_scale, fit.sampling, fit.whole, fit.packed)
-    return Windows(dataset, normaliser, active, settings, device)
+    return Windows(dataset, normaliser, active, settings, device, code=code)

@@ -2,7 +2,7 @@
 
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
-from holdfast.learners.dense import DenseConfig, treat
+from holdfast.learners.dense import TreatmentConfig, treat
 from holdfast.learners.learner import Datasets, Learner, LearnerSpec, Snapshot, new_net, windows_of
 from holdfast.learners.tensors import Tensors, normaliser_tensors, normalisers_from, parameters_of, part, under
 from holdfast.nets.policy import Policy
@@ -16,9 +16,9 @@ class Single(Learner):
     """One network per task: no sharing, no forgetting and no transfer."""
 
     retains = True
-    config: DenseConfig
+    config: TreatmentConfig
 
-    def __init__(self, config: DenseConfig, seed: int = 0, device: str = "cpu") -> None:
+    def __init__(self, config: TreatmentConfig, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(config, seed, device)
         self.parameters: dict[str, Tensors] = {}  # of each task's network
         self.normalisers: dict[str, Normaliser] = {}
@@ -33,7 +33,8 @@ class Single(Learner):
 
     def policy(self, name: str, task: Task | None = None) -> Policy:
         role = self.role(name, task)
-        return self.acting(role, self.roles[name].interface, self.parameters[name], self.normalisers[name])
+        net = self.own_net(role, self.roles[name].interface, self.parameters[name])
+        return self.acting(role, net, self.normalisers[name])
 
     def snapshot(self) -> Snapshot:
         weights = {}
@@ -58,5 +59,5 @@ class Single(Learner):
 
 
 SINGLE = LearnerSpec(
-    Single, lambda net: DenseConfig(net, FitConfig()), "an independent dense network per task: the reference"
+    Single, lambda net: TreatmentConfig(net, FitConfig()), "an independent dense network per task: the reference"
 )

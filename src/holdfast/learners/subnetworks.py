@@ -103,7 +103,7 @@ class SubnetworkLearner(Learner):
         role, subnetwork = self.role(name, task), self.subnetworks[name]
         shape = self.shapes[subnetwork.copy]
         tensors = effective(self.model_copies[subnetwork.copy], subnetwork, self.layout(shape))
-        return self.acting(role, shape, tensors, subnetwork.normaliser)
+        return self.acting(role, self.own_net(role, shape, tensors), subnetwork.normaliser)
 
     def accounts(self) -> list[dict[str, Any]]:
         return [asdict(capacity(copy, self.inside(index))) for index, copy in enumerate(self.model_copies)]

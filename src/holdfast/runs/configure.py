@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.data.validation import did_you_mean, shown
 from holdfast.errors import Mistake
+from holdfast.learners.dense import DenseConfig
 from holdfast.learners.learner import Learner, LearnerConfig, learner_spec
 from holdfast.nets.backbone import net_config
 from holdfast.registry import LEARNERS, NETS
@@ -154,11 +155,13 @@ def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
 
 
 def planned(config: LearnerConfig, tasks: int) -> LearnerConfig:
-    """The settings; `subnets.tasks`, if the learner has it and it is not set, becomes the number of tasks."""
+    """The settings; `tasks` or `subnets.tasks`, if the learner has it and it is not set, is the number of tasks."""
+    if isinstance(config, DenseConfig) and config.tasks is None:
+        return replace(config, tasks=tasks)
     subnets = getattr(config, "subnets", None)
-    if not isinstance(subnets, SubnetConfig) or subnets.tasks is not None:
-        return config
-    return replace(config, subnets=replace(subnets, tasks=tasks))  # type: ignore[call-arg]
+    if isinstance(subnets, SubnetConfig) and subnets.tasks is None:
+        return replace(config, subnets=replace(subnets, tasks=tasks))  # type: ignore[call-arg]
+    return config
 
 
 def suite_for(plan: Plan, report: Report | None = silent) -> Suite:

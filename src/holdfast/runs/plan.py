@@ -18,6 +18,8 @@ LATER = {  # settings that older records lack
     "target": [],
     "backbone": "dt",
 }
+ONE_NETWORK = ("naive", "cumulative", "ewc", "si")  # learners whose older records lack also the following settings
+LATER_OF_ONE_NETWORK = {"task_id": False, "tasks": None}
 MOST_THREADS = 1_024  # more than the largest machines have cores; with many more, OpenMP ends the process
 
 
@@ -82,6 +84,8 @@ def _target(setting: str) -> tuple[str, float]:
 
 def completed(record: Mapping[str, Any], later: Mapping[str, Any] = LATER) -> dict[str, Any]:
     """A recorded plan with defaults for settings that were added later, and with today's names of budgets."""
+    if record.get("learner") in ONE_NETWORK and isinstance(record.get("config"), dict):
+        record = {**record, "config": {**LATER_OF_ONE_NETWORK, **record["config"]}}
     missing = {name: value for name, value in later.items() if not isinstance(value, dict)}
     inner = {
         name: completed(value, later[name])

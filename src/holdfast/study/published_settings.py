@@ -34,6 +34,7 @@ BOTH: Settings = MappingProxyType(
         "ewc:fisher_batches": 50,
         "si:damping": 0.1,
         "cumulative:mix": 0.5,
+        "task_id": False,
     }
 )
 PUBLISHED: Mapping[str, Settings] = {  # by suite
@@ -93,6 +94,7 @@ UNCOMPARED = {  # settings in which a run cannot differ from the publication, an
     "fit.captured": "the steps are the same",
     "fit.log_every": "what is logged changes nothing",
     "subnets.tasks": "only another schedule asks for it",
+    "tasks": "only task_id asks for it",
     "order": "compared as tasks",
     "preset": "a name for settings, each of which is compared",
     "budget": "a name for settings, each of which is compared",
