@@ -152,10 +152,25 @@ def moved_by(name: str, **settings: Any) -> float:
     return float((torch.cat([p.detach().flatten() for p in trained.net.parameters()]) - before).norm())
 
 
-@pytest.mark.parametrize("name", ["ewc", "si"])
+@pytest.mark.parametrize("name", ["ewc", "si", "l2"])
 def test_a_strong_pull_holds_the_network_and_no_pull_is_naive(name):
     assert moved_by(name, strength=0.0) == moved_by("naive")
     assert moved_by(name, strength=1e8) < 0.8 * moved_by("naive")
+
+
+def test_l2_pulls_all_parameters_to_their_last_values_with_equal_force_and_keeps_nothing_else():
+    found = tiny_suite(tasks=2)
+    trained = tiny_learner("l2", found, strength=3.0)
+    trained.learn(found.tasks[0])
+    last = {name: parameter.detach().clone() for name, parameter in trained.net.named_parameters()}
+    anchor = trained.anchor()
+    for parameter in trained.net.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+        parameter.data += 0.5
+    anchor.on_gradients(dict(trained.net.named_parameters()))
+    for name, parameter in trained.net.named_parameters():
+        assert torch.allclose(parameter.grad, 3.0 * (parameter.detach() - last[name]), atol=1e-5)
+    assert trained.snapshot().bytes()["memory"] == 0
 
 
 def test_ewc_over_all_tasks_sums_what_each_needs():

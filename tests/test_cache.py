@@ -35,7 +35,7 @@ from holdfast.training.fit import fit
 from holdfast.training.recorder import Silent
 from holdfast.training.step import Trainer
 from tests.test_mistakes import command as mistake
-from tests.tiny import ALL, PATIENCE, QUIET, SPARSE, contents, tiny_learner, tiny_suite, windows_in
+from tests.tiny import ALL, IN_TURN, PATIENCE, QUIET, SPARSE, contents, tiny_learner, tiny_suite, windows_in
 
 fitting = import_module("holdfast.training.fit")  # not the function
 
@@ -68,7 +68,7 @@ def test_a_recalled_run_equals_a_trained_one_to_the_bit(name, tmp_path, trained)
     run_tiny(name, tmp_path / "plain")
     run_tiny(name, tmp_path / "first", tmp_path / "cache")
     fits = len(trained) // 2
-    assert fits >= 3  # a task has at least one
+    assert fits >= (3 if name in IN_TURN else 1)  # a task has at least one, or all tasks together
     run_tiny(name, tmp_path / "second", tmp_path / "cache")
     assert len(trained) == 2 * fits
     assert contents(tmp_path / "plain") == contents(tmp_path / "first") == contents(tmp_path / "second")

@@ -18,6 +18,8 @@ import tomllib
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import signature
+from operator import attrgetter
 from pathlib import Path
 from runpy import run_module
 from types import ModuleType
@@ -44,6 +46,9 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 LOCATION = re.compile(r"`([a-z_]+(?:/[a-z_]+)*)\.py:([A-Za-z_][\w.]*)`")  # `training/fit.py:fit`
+SIGNATURE = re.compile(
+    r"`([a-z_]+(?:/[a-z_]+)*)\.py:([A-Za-z_][\w.]*)\(([^)]*)\)`"
+)  # `data/windows.py:EqualShares(parts)`
 TEST = re.compile(r"`(test_\w+)`")
 PROGRAMS = ("holdfast", "make", "pip", "python", "torchrun")
 NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
@@ -298,6 +303,13 @@ def test_code_locations_exist(page: Path) -> None:
                 f"{page.name} names {module}:{name}"
             )
             thing = getattr(thing, part, None)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_functions_have_the_parameters_that_a_page_gives_them(page: Path) -> None:
+    for match in SIGNATURE.finditer(page.read_text(encoding="utf-8")):
+        function = attrgetter(match[2])(import_module(f"holdfast.{match[1].replace('/', '.')}"))
+        assert match[3].split(", ") == list(signature(function).parameters), f"{page.name} names {match[0]}"
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT)))

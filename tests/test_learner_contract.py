@@ -14,9 +14,10 @@ from holdfast.learners.subnetworks import SubnetworkLearner
 from holdfast.registry import LEARNERS, NETS
 from holdfast.runs.run import datasets_of
 from holdfast.tasks.interface import Discrete, Interface
-from tests.tiny import RETAINING, pixel_suite, tiny_learner, tiny_suite
+from tests.tiny import IN_TURN, RETAINING, pixel_suite, tiny_learner, tiny_suite
 
 EVERY = pytest.mark.parametrize(("name", "backbone"), [(name, net) for name in LEARNERS for net in NETS])
+EVERY_IN_TURN = pytest.mark.parametrize(("name", "backbone"), [(name, net) for name in IN_TURN for net in NETS])
 DENSE = [name for name in LEARNERS if isinstance(tiny_learner(name), DenseLearner)]
 SPARSE = [name for name in LEARNERS if isinstance(tiny_learner(name), SubnetworkLearner)]
 
@@ -38,7 +39,7 @@ def same(one, other) -> bool:
     return weights and memory and one.notes == other.notes
 
 
-@EVERY
+@EVERY_IN_TURN
 def test_restoring_a_snapshot_is_the_identity_at_every_moment(name, backbone):
     suite = tiny_suite()
     learner = tiny_learner(name, suite, backbone=backbone)
@@ -53,7 +54,7 @@ def test_restoring_a_snapshot_is_the_identity_at_every_moment(name, backbone):
             learner.learn(task, datasets_of(suite.tasks))
 
 
-@EVERY
+@EVERY_IN_TURN
 def test_a_policy_that_was_handed_out_never_changes(name, backbone):
     suite = tiny_suite()
     learner = tiny_learner(name, suite, backbone=backbone)

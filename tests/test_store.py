@@ -20,7 +20,7 @@ from holdfast.runs.options import Options
 from holdfast.runs.run import datasets_of, reopen, run
 from tests.kills import Killed, killed_after_every_event
 from tests.test_learner_contract import DENSE
-from tests.tiny import ALL, QUIET, RETAINING, SPARSE, contents, tiny_learner, tiny_suite
+from tests.tiny import IN_TURN, QUIET, RETAINING, SPARSE, contents, tiny_learner, tiny_suite
 
 OLD = Path(__file__).parent / "fixtures" / "0.1"
 OFTEN = Options(tensorboard=False, quiet=True, save_every=0.0)
@@ -59,7 +59,7 @@ def finished(tmp_path: Path) -> Path:
     return begun("affinity-l", tmp_path / "finished")
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", IN_TURN)
 def test_a_task_learned_into_a_finished_run_gives_the_bits_of_a_run_that_planned_it(name: str, tmp_path: Path) -> None:
     whole, more = planned(name, tmp_path / "whole"), begun(name, tmp_path / "more")
     before = {path: (more / path).read_bytes() for path in ("matrix.json", "config.json")}
@@ -72,7 +72,7 @@ def test_a_task_learned_into_a_finished_run_gives_the_bits_of_a_run_that_planned
     assert fingerprint(again.policy(EXTRA.name)) == fingerprint(learner.policy(EXTRA.name))
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", IN_TURN)
 def test_killed_after_every_event_and_called_again_it_ends_at_the_same_bits(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,7 +285,7 @@ def stop_after(saves: int, monkeypatch: pytest.MonkeyPatch) -> None:
 # Memory
 
 
-@pytest.mark.parametrize("name", ["ewc", "si", "cumulative"])
+@pytest.mark.parametrize("name", ["ewc", "si", "cumulative", "er"])
 def test_what_only_learning_on_needs_stays_of_the_newest_stage_alone(name: str, tmp_path: Path) -> None:
     begun(name, tmp_path)
     assert [path.name for path in (tmp_path / "memory").iterdir()] == ["memory.1.safetensors"]

@@ -100,5 +100,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 # A law holds for every learner that says it is under it, so that one that is registered tomorrow is under it too.
 ALL = list(LEARNERS)
 RETAINING = [name for name in ALL if tiny_learner(name).retains]
-FORGETTING = [name for name in ALL if name not in RETAINING]
+IN_TURN = [name for name in ALL if not tiny_learner(name).joint]  # they learn one task after another
+FORGETTING = [name for name in IN_TURN if name not in RETAINING]
 SPARSE = [name for name in ALL if isinstance(tiny_learner(name), Sparse)]

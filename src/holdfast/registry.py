@@ -147,9 +147,13 @@ LEARNERS = Registry(
     {
         "naive": "holdfast.learners.naive:NAIVE",
         "cumulative": "holdfast.learners.cumulative:CUMULATIVE",
+        "er": "holdfast.learners.er:ER",
         "ewc": "holdfast.learners.ewc:EWC",
         "si": "holdfast.learners.si:SI",
+        "l2": "holdfast.learners.l2:L2",
+        "multitask": "holdfast.learners.multitask:MULTITASK",
         "single": "holdfast.learners.single:SINGLE",
+        "lora": "holdfast.learners.lora:LORA",
         "packnet": "holdfast.learners.packnet:PACKNET",
         "tsn-core": "holdfast.learners.sparse:TSN_CORE",
         "tsn-replaykl": "holdfast.learners.sparse:TSN_REPLAYKL",

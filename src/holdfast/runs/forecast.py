@@ -37,12 +37,12 @@ def forecast(spec: RunSpec) -> str:
     missing = [task.name for task in found.tasks if dataset_of(task) is None]
     steps = plan.config.fit.steps
     joint = getattr(learner_spec(plan.learner).learner, "joint", False)
-    total = steps if joint else steps * len(found.tasks)
+    total = steps * len(found.tasks)
     lines = {
         "suite": plan.suite,
         "tasks": ", ".join(found.names),
         "learner": f"{plan.learner} (preset {plan.preset}, budget {plan.budget}, seed {plan.seed})",
-        "training": f"{steps} steps {'for all tasks at once' if joint else f'per task, {total} in all'}, on {device}",
+        "training": f"{steps} steps per task, {total} {'for all tasks at once' if joint else 'in all'}, on {device}",
         "evaluation": evaluation(spec),
         "data": f"would be made first: {', '.join(missing)}" if missing else "all there",
         "folder": f"{spec.out} ({folder_line(state)})",

@@ -113,6 +113,7 @@ class CurrentTask:
     stage: int
     identity: str  # a hash of its interface and data
     planned: int  # the number of tasks that the plan learns one after another; 0 if this is not one of them
+    steps: int  # of training, if it is not divided into phases
 
     @property
     def place(self) -> str:
@@ -171,7 +172,7 @@ class FolderRecorder:
         self.phases.append(phase)
         saved = self.folder.store.read_fit(phase)
         if phase == ONLY_PHASE:  # the steps of other phases are known when the first of them were taken
-            self._show(int(saved["done"]) if saved else 0, self.folder.record["config"]["config"]["fit"]["steps"])
+            self._show(int(saved["done"]) if saved else 0, self.current.steps)
         return saved
 
     def due(self) -> bool:

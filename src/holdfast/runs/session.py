@@ -49,7 +49,8 @@ class Session:
         name = ALL_TASKS if self.learner.joint else tasks[0].name
         identity = self.folder.begin_learning(tasks, name)
         in_turn = not self.learner.joint and stage < len(self.tasks)
-        current = CurrentTask(name, stage, identity, planned=len(self.tasks) if in_turn else 0)
+        steps = self.learner.config.fit.steps * len(tasks)
+        current = CurrentTask(name, stage, identity, planned=len(self.tasks) if in_turn else 0, steps=steps)
         with Interruption() as interruption:
             recorder = FolderRecorder(
                 self.folder,

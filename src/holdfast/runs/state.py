@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.session import ALL_TASKS
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class State:
         learned = f"learned {self.learned} of {count} tasks"
         lines = [f"{learned} ({', '.join(self.tasks[: self.learned])})" if self.learned else learned]
         if not self.trained:
-            lines.append(f"learning {self.current}: step {self.step} of {self.steps}")
+            steps = self.steps * len(self.tasks) if self.current == ALL_TASKS else self.steps
+            lines.append(f"learning {self.current}: step {self.step} of {steps}")
         lines.append(f"evaluated after {self.evaluated} of {count} tasks" if self.evaluated else "not evaluated yet")
         return lines
 

@@ -23,6 +23,7 @@ PAPER: dict[str, Any] = {
     "subnets.keep": 0.5,
     "ewc:over": "all",
     "si:strength": 1.0,
+    "er:memory_bytes": 1_000_000_000,  # an episode of Atlantis takes 190 MB
     "affinity-a:routing.threshold": 10.0,  # published: 10, 12, 14, 16
     "affinity-l:routing.threshold": 35.0,  # published: 35, 45, 55, 75
     "affinity-h:routing.threshold": 0.5,  # published with alpha 0.7 and 0.5, and 0.55 with 0.8
