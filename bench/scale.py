@@ -18,6 +18,7 @@ from holdfast.benchmarks.toy.suite import task
 from holdfast.learners.sparse import Sparse
 from holdfast.runs.configure import learner
 from holdfast.runs.folder import RunFolder
+from holdfast.tasks.data_choice import DataChoice
 from holdfast.tasks.interface import Discrete
 from holdfast.tasks.suite import Suite, suite_spec
 
@@ -30,7 +31,7 @@ def many(count: int) -> Suite:
     goals = [(float(x), float(y)) for x, y in rng.uniform(-0.8, 0.8, (count, 2))]
     moves = DiscreteMoves(Discrete(5, 9))
     tasks = tuple(task(f"Corner-{i}", Rules(goal, moves, False, False), 20.0, 500) for i, goal in enumerate(goals))
-    return replace(suite_spec("toy").suite(transitions=500), tasks=tasks)
+    return replace(suite_spec("toy").suite(choice=DataChoice(transitions=500)), tasks=tasks)
 
 
 def measure(count: int) -> list[dict[str, Any]]:

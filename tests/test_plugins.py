@@ -52,10 +52,14 @@ def environments(name, protocol):
     return Workers(partial(make, name), protocol.lanes, processes=1)
 
 
-def tasks(transitions, data):
+def record(name, transitions):
+    return expert_dataset(rules(name), transitions)
+
+
+def tasks(choice):
     interface = Interface((4,), Discrete(5, 5), 20)
     return [
-        Task(name, interface, 20.0, partial(expert_dataset, rules(name), transitions), partial(environments, name))
+        Task(name, interface, 20.0, partial(record, name, choice.transitions), partial(environments, name))
         for name in GOALS
     ]
 

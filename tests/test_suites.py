@@ -11,6 +11,7 @@ import holdfast
 from holdfast.cli.main import main
 from holdfast.errors import MissingData, Mistake
 from holdfast.registry import SUITES
+from holdfast.tasks.data_choice import DataChoice
 from holdfast.tasks.suite import RecordedData, Suite, SuiteSpec
 from holdfast.tasks.task import Task
 from tests.tiny import QUIET, tiny_suite
@@ -25,9 +26,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     asked: list[tuple[Any, Any]] = []
     spec = SUITES["toy"]
 
-    def tasks(transitions: int | None, data: str | None) -> Any:
-        asked.append((transitions, data))
-        return spec.tasks(transitions, data)
+    def tasks(choice: DataChoice) -> Any:
+        asked.append((choice.transitions, choice.data))
+        return spec.tasks(choice)
 
     monkeypatch.setitem(SUITES.added, "toy", replace(spec, tasks=tasks))
     return asked
@@ -57,15 +58,16 @@ def test_a_budgets_data_is_made_once_for_learner_and_run(made: list[Any], tmp_pa
 
 
 def test_data_that_was_not_asked_for_is_the_budgets() -> None:
-    atari = SUITES["atari5"].suite(["Boxing"], transitions=1_000)
+    atari = holdfast.suite("atari5", ["Boxing"], transitions=1_000)
     assert atari.fixed == {"transitions": 1_000}
-    assert atari.with_data(1_000, "expert-100").data == "expert-100"
+    other = DataChoice(transitions=1_000, data="expert-100")
+    assert atari.with_data(other).choice == other
     with pytest.raises(Mistake, match="built with transitions = 1000, not 2000"):
-        atari.with_data(2_000, "expert-100")
+        atari.with_data(DataChoice(transitions=2_000, data="expert-100"))
     own = replace(atari, tasks=atari.tasks)
-    assert own.fixed == {"transitions": 1_000, "data": "expert-10"}
+    assert own.fixed == {"transitions": 1_000, "demonstrations": None, "data": "expert-10"}
     with pytest.raises(Mistake, match="built with data = expert-10, not expert-100"):
-        own.with_data(1_000, "expert-100")
+        own.with_data(other)
 
 
 def test_every_task_has_the_longest_horizon() -> None:
@@ -87,7 +89,7 @@ def test_a_description_makes_the_tasks_that_it_names(name: str) -> None:
     assert spec.about.endswith(".")
 
 
-def toy_tasks(transitions: int | None, data: str | None) -> list[Task]:
+def toy_tasks(choice: DataChoice) -> list[Task]:
     return list(tiny_suite().tasks[:2])
 
 
@@ -110,6 +112,7 @@ def spec(**parts: Any) -> SuiteSpec:
         ("former_budgets", 1, "mine: former_budgets must be a dictionary"),
         ("transitions", 0, "mine: transitions must be at least 1"),
         ("transitions", "many", "mine: transitions must be a whole number"),
+        ("demonstrations", 0, "mine: demonstrations must be at least 1"),
         ("data", "minari", "mine: data must be a list"),
         ("recorded", print, "mine: recorded must be a RecordedData"),
         ("experts", print, "mine: experts must be a Experts"),
@@ -131,8 +134,8 @@ def test_recorded_data_of_wrong_parts_is_refused() -> None:
     ("parts", "sentence"),
     [
         ({"order": ("SouthWest", "NorthEast")}, "is SouthWest, NorthEast, but its function builds NorthEast"),
-        ({"tasks": lambda transitions, data: "toy"}, "must be a list of holdfast.Task, got 'toy'"),
-        ({"tasks": lambda transitions, data: []}, "the suite mine has no tasks"),
+        ({"tasks": lambda choice: "toy"}, "must be a list of holdfast.Task, got 'toy'"),
+        ({"tasks": lambda choice: []}, "the suite mine has no tasks"),
     ],
 )
 def test_a_suite_that_makes_other_tasks_than_it_names_is_refused(parts: dict[str, Any], sentence: str) -> None:
@@ -142,10 +145,23 @@ def test_a_suite_that_makes_other_tasks_than_it_names_is_refused(parts: dict[str
 
 def test_another_kind_of_data_is_one_of_those_that_there_are() -> None:
     with pytest.raises(Mistake, match="has only one kind of data: leave out --data other"):
-        spec().suite(data="other")
+        spec().suite(choice=DataChoice(data="other"))
     with pytest.raises(Mistake, match="has no data 'other'; it has usual, more"):
-        spec(data=("usual", "more")).suite(data="other")
-    assert spec(data=("usual", "more")).suite().data == "usual"
+        spec(data=("usual", "more")).suite(choice=DataChoice(data="other"))
+    assert spec(data=("usual", "more")).suite().choice.data == "usual"
+
+
+def test_data_is_counted_in_demonstrations_or_in_transitions_as_the_suite_does() -> None:
+    with pytest.raises(Mistake, match="mine does not count its data in demonstrations: leave out --demonstrations"):
+        spec(transitions=200).suite(choice=DataChoice(demonstrations=5))
+    counted = spec(demonstrations=100)
+    with pytest.raises(Mistake, match="mine counts its data in demonstrations: use --demonstrations instead"):
+        counted.suite(choice=DataChoice(transitions=5))
+    assert counted.suite().choice == DataChoice(demonstrations=100)
+    assert counted.suite(choice=DataChoice(demonstrations=5)).choice == DataChoice(demonstrations=5)
+    for count in (0, 10**6, "many"):
+        with pytest.raises(Mistake, match="demonstrations must be"):
+            DataChoice(demonstrations=count)  # type: ignore[arg-type]
 
 
 def test_recorded_data_that_is_missing_is_made_when_it_is_first_used() -> None:
@@ -157,8 +173,8 @@ def test_recorded_data_that_is_missing_is_made_when_it_is_first_used() -> None:
             raise MissingData("not there")
         return task.dataset
 
-    def tasks(transitions: int | None, data: str | None) -> list[Task]:
-        return [replace(task, load=lambda task=task: load(task)) for task in toy_tasks(transitions, data)]
+    def tasks(choice: DataChoice) -> list[Task]:
+        return [replace(task, load=lambda task=task: load(task)) for task in toy_tasks(choice)]
 
     def build(suite: Suite, report: Any, rebuild: bool) -> list[str]:
         assert not rebuild

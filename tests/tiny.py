@@ -49,7 +49,7 @@ def tiny_plan(found: Suite, learner: str, backbone: str = "dt", **settings: Any)
     """A plan of a few steps; settings are dotted names with __ for the dots."""
     plan = configure(found.name, learner, budget="smoke", suite=found, backbone=backbone)
     own = {name.replace("__", "."): value for name, value in settings.items()}
-    return replace(apply(plan, {**SMALL, **own}), transitions=found.transitions)
+    return replace(apply(plan, {**SMALL, **own}), transitions=found.choice.transitions)
 
 
 def tiny_learner(learner: str, found: Suite | None = None, device: str = "cpu", **settings: Any) -> Learner:

@@ -19,6 +19,7 @@ from holdfast.registry import SUITES
 from holdfast.runs.options import Flag
 from holdfast.runs.progress import Screen
 from holdfast.runs.spec import show_data_progress
+from holdfast.tasks.data_choice import DataChoice
 from holdfast.tasks.data_reports import DataCheck, Local
 from holdfast.tasks.suite import suite_spec
 
@@ -33,6 +34,8 @@ class DataCommand:
     """Name of the suite; by default panda3, or with `list` all suites."""
     transitions: int | None = None
     """Transitions per task; by default the suite's amount."""
+    demonstrations: int | None = None
+    """Demonstrations per task, for a suite that counts its data in recorded episodes (cw10, cw20, mt50)."""
     data: str | None = None
     """Name of the data, for a suite that has several (atari5: expert-10, expert-100, minari)."""
     order: tuple[str, ...] = ()
@@ -55,7 +58,8 @@ def data_command(words: Sequence[str]) -> None:
         return
     if command.replays < 1:
         raise Mistake(f"a check replays at least one episode of each task, got --replays {command.replays}")
-    suite = suite_spec(command.suite or "panda3").suite(command.order, command.transitions, command.data)
+    choice = DataChoice(transitions=command.transitions, demonstrations=command.demonstrations, data=command.data)
+    suite = suite_spec(command.suite or "panda3").suite(command.order, choice)
     recorded = suite.spec.recorded_data()
     if command.what == "check" and not command.quiet:
         print(f"building the data of {suite.name} that is missing, then checking it", file=sys.stderr)

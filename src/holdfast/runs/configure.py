@@ -1,7 +1,7 @@
 """From names to settings: the defaults, then the suite's settings for a preset and a budget."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -60,8 +60,7 @@ def configure(
         budget=budget,
         seed=seed,
         order=tuple(suite.names) if suite else spec.order,
-        transitions=spec.transitions,
-        data=next(iter(spec.data), None),
+        **asdict(spec.default_data),
     )
     fixed = suite.fixed if suite else {}
     for settings in (spec.presets.get(preset, {}), {**GENERAL, **spec.budgets}[budget], fixed):
@@ -143,7 +142,7 @@ def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
     check_suite(suite)
     if not plan.order:
         raise Mistake("the order names no task: name some, or leave it out")
-    suite = suite.with_data(plan.transitions, plan.data)
+    suite = suite.with_data(plan.choice)
     suite.check(plan.protocol)
     for task in plan.targets:
         suite.task(task)  # raises if there is none
@@ -166,7 +165,7 @@ def planned(config: LearnerConfig, tasks: int) -> LearnerConfig:
 
 def suite_for(plan: Plan, report: Report | None = silent) -> Suite:
     """The suite of a plan. `report` is called while missing data is made; with None, none is made."""
-    return suite_spec(plan.suite).suite(plan.order, plan.transitions, plan.data, report)
+    return suite_spec(plan.suite).suite(plan.order, plan.choice, report)
 
 
 def learner(

@@ -10,13 +10,14 @@ from tyro.conf import arg
 from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
 from holdfast.learners.learner import LearnerConfig
+from holdfast.tasks.data_choice import DataChoice, DemonstrationCount, Transitions
 from holdfast.tasks.environments import Protocol
-from holdfast.tasks.suite import Transitions
 
 LATER = {  # settings that older records lack
     "config": {"fit": {"whole": True}, "subnets": {"tasks": None}},
     "target": [],
     "backbone": "dt",
+    "demonstrations": None,
 }
 ONE_NETWORK = ("naive", "cumulative", "ewc", "si")  # learners whose older records lack also the following settings
 LATER_OF_ONE_NETWORK = {"task_id": False, "tasks": None}
@@ -47,6 +48,8 @@ class Plan:
     """Names of the tasks to learn, in this order; by default all, in the suite's order."""
     transitions: Transitions = None
     """Transitions of data per task, for a suite that makes its own data; by default the suite's amount."""
+    demonstrations: DemonstrationCount = None
+    """Demonstrations per task, for a suite that counts its data in recorded episodes (cw10, cw20 and mt50: 100)."""
     data: str | None = None
     """Name of the data, for a suite that has several (atari5: expert-10, expert-100, minari)."""
     target: Annotated[tuple[str, ...], arg(metavar="TASK=VALUE ...")] = ()
@@ -57,6 +60,11 @@ class Plan:
             object.__setattr__(self, "target", [f"{task}={value}" for task, value in self.target.items()])
         validate(self)
         object.__setattr__(self, "target", tuple(f"{task}={value}" for task, value in sorted(self.targets.items())))
+
+    @property
+    def choice(self) -> DataChoice:
+        """The data of each task."""
+        return DataChoice(transitions=self.transitions, demonstrations=self.demonstrations, data=self.data)
 
     @property
     def targets(self) -> dict[str, float]:

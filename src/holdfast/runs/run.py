@@ -92,7 +92,7 @@ def agreed(suite: Suite, learner: Learner) -> Suite:
     if (suite.name, suite.names) != (learner.plan.suite, list(learner.plan.order)):
         ours, theirs = ", ".join(suite.names), ", ".join(learner.plan.order)
         raise Mistake(f"the learner is for {learner.plan.suite} ({theirs}), not for {suite.name} ({ours})")
-    return suite.with_data(learner.plan.transitions, learner.plan.data)
+    return suite.with_data(learner.plan.choice)
 
 
 def check_fresh(learner: Learner, folder: RunFolder) -> None:

@@ -8,7 +8,17 @@ from holdfast.registry import LEARNERS
 from holdfast.tasks.suite import Settings
 
 PUBLISHED = {"routing.threshold": "tau", "routing.alpha": "alpha"}  # always said, in the publication's words
-CONDITIONS = ("protocol.name", "protocol.episodes", "data", "transitions", "order", "budget", "preset", "datasets")
+CONDITIONS = (
+    "protocol.name",
+    "protocol.episodes",
+    "data",
+    "transitions",
+    "demonstrations",
+    "order",
+    "budget",
+    "preset",
+    "datasets",
+)
 
 
 def label(learner: str, own: Settings, others: Sequence[tuple[str, Settings]]) -> str:

@@ -9,6 +9,7 @@ from holdfast.tasks.suite import Settings
 BOTH: Settings = MappingProxyType(
     {
         "protocol.episodes": 20,
+        "demonstrations": None,
         "target": [],
         "backbone": "dt",
         "net.width": 128,
@@ -130,7 +131,7 @@ def _numbers(values: Mapping[str, float], tasks: Sequence[str]) -> str:
 
 
 def _said(name: str, value: Any) -> str:
-    if value is None and name in ("transitions", "capacity"):
+    if value is None and name in ("transitions", "demonstrations", "capacity"):
         return "all"
     if value is None and name == "routing.max_copies":
         return "any number"

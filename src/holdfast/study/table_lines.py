@@ -197,7 +197,10 @@ def data_lines(suite: str, results: Sequence[RunResult]) -> list[TableLine]:
 def _data_line(suite: str, result: RunResult, settings: Sequence[Mapping[str, Any]]) -> TableLine:
     assert result.matrix is not None
     own = result.settings
-    said = [f"{name}={own[name]}" for name in telling(own, settings, ("data", "transitions", "order", "datasets"))]
+    said = [
+        f"{name}={own[name]}"
+        for name in telling(own, settings, ("data", "transitions", "demonstrations", "order", "datasets"))
+    ]
     means = {task: result.data_returns[task] for task in result.matrix.tasks}
     published = published_tables().get(suite, {}).get("expert_mean", {})
     return TableLine(" ".join([DATA, *said]), _reference(means, result.matrix), {}, published, DATA)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Annotated, Any
+from typing import Any
 
 from holdfast.data.episodes import Dataset
 from holdfast.data.locks import locked
-from holdfast.data.validation import Range, shown, validate, validated
+from holdfast.data.validation import shown, validate, validated
 from holdfast.errors import MissingData, Mistake
 from holdfast.registry import SUITES
+from holdfast.tasks.data_choice import DEFAULT_DATA, DataChoice, DemonstrationCount, Transitions
 from holdfast.tasks.data_reports import DataCheck, Local, Report, silent
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.experts import Experts
@@ -22,7 +23,6 @@ from holdfast.tasks.interface import Interface
 from holdfast.tasks.task import NAME, Task
 from holdfast.tasks.view import View
 
-Transitions = Annotated[int | None, Range(least=1, most=10**9)]  # None: the suite's default
 Settings = Mapping[str, Any]  # dotted name of a setting -> its value, see runs/configure.py
 
 
@@ -50,8 +50,8 @@ class SuiteSpec:
     """One line for `holdfast suites`."""
     order: tuple[str, ...]
     """Names of the tasks, in the order they are learned."""
-    tasks: Callable[[int | None, str | None], Sequence[Task]] = field(repr=False)
-    """Builds the tasks in that order; takes the number of transitions per task and the kind of data."""
+    tasks: Callable[[DataChoice], Sequence[Task]] = field(repr=False)
+    """Builds the tasks in that order, with this data."""
     presets: Mapping[str, Settings] = field(default_factory=dict, repr=False)
     """For each preset, the settings that differ from the defaults."""
     budgets: Mapping[str, Settings] = field(default_factory=dict, repr=False)
@@ -62,6 +62,8 @@ class SuiteSpec:
     """For each budget of version 0.1 that no longer exists, the flags that give the same run."""
     transitions: Transitions = None
     """Default number of transitions per task, for a suite that generates its data."""
+    demonstrations: DemonstrationCount = None
+    """Default number of demonstrations per task, for a suite that counts its data in recorded episodes."""
     data: tuple[str, ...] = ()
     """Names of the kinds of data, the default first; empty if there is only one kind."""
     recorded: RecordedData | None = field(default=None, repr=False)
@@ -85,36 +87,44 @@ class SuiteSpec:
         if not all(1 <= end <= len(self.order) for end in self.ends):
             raise Mistake(f"{self.name}: ends must be numbers of tasks from 1 to {len(self.order)}, got {self.ends}")
 
+    @property
+    def default_data(self) -> DataChoice:
+        """The data that the tasks have if nothing else is requested."""
+        kind = next(iter(self.data), None)
+        return DataChoice(transitions=self.transitions, demonstrations=self.demonstrations, data=kind)
+
     def suite(
-        self,
-        order: Sequence[str] = (),
-        transitions: int | None = None,
-        data: str | None = None,
-        report: Report | None = silent,
+        self, order: Sequence[str] = (), choice: DataChoice = DEFAULT_DATA, report: Report | None = silent
     ) -> Suite:
         """Builds the suite; the default is its own order, amount and kind of data.
 
         Recorded data that is missing is built on first use, and `report` is called with the progress. If `report` is
         None, it is not built, and loading it raises `MissingData`.
         """
-        request = Request(validated("transitions", transitions, Transitions), self._known_data(data), report)
-        size, kind = request.transitions or self.transitions, request.data or next(iter(self.data), None)
-        made = Suite(self.name, self._made(size, kind), self, size, kind)
+        self._check(choice)
+        complete = choice.or_else(self.default_data)
+        made = Suite(self.name, self._made(complete), self, complete)
         if self.recorded and report:
             tasks = tuple(replace(task, load=partial(_load, made, task, report)) for task in made.tasks)
             made = replace(made, tasks=tasks)
-        made = made.asked(request)
+        made = made.asked(Request(choice, report))
         return made.ordered(order) if order else made
 
-    def _known_data(self, data: str | None) -> str | None:
-        if data is not None and not self.data:
-            raise Mistake(f"the suite {self.name} has only one kind of data: leave out --data {data}")
-        if data is not None and data not in self.data:
-            raise Mistake(f"the suite {self.name} has no data {data!r}; it has {', '.join(self.data)}")
-        return data
+    def _check(self, choice: DataChoice) -> None:
+        """Raises unless the suite has these choices."""
+        if choice.data is not None and not self.data:
+            raise Mistake(f"the suite {self.name} has only one kind of data: leave out --data {choice.data}")
+        if choice.data is not None and choice.data not in self.data:
+            raise Mistake(f"the suite {self.name} has no data {choice.data!r}; it has {', '.join(self.data)}")
+        if choice.demonstrations is not None and self.demonstrations is None:
+            raise Mistake(
+                f"the suite {self.name} does not count its data in demonstrations: leave out --demonstrations"
+            )
+        if choice.transitions is not None and self.demonstrations is not None:
+            raise Mistake(f"the suite {self.name} counts its data in demonstrations: use --demonstrations instead")
 
-    def _made(self, transitions: int | None, data: str | None) -> tuple[Task, ...]:
-        tasks = self.tasks(transitions, data)
+    def _made(self, choice: DataChoice) -> tuple[Task, ...]:
+        tasks = self.tasks(choice)
         names = tuple(task.name for task in check_tasks(self.name, tasks))
         if names != self.order:
             declared, built = ", ".join(self.order), ", ".join(names)
@@ -130,10 +140,9 @@ class SuiteSpec:
 
 @dataclass(frozen=True)
 class Request:
-    """The data that a suite was requested with; None leaves the choice to the budget."""
+    """The data that a suite was requested with; what it leaves open is the budget's choice."""
 
-    transitions: int | None
-    data: str | None
+    choice: DataChoice
     report: Report | None
     made: dict[tuple[Any, ...], Suite] = field(default_factory=dict)  # suites already built with the data of a budget
 
@@ -146,10 +155,8 @@ class Suite:
     tasks: tuple[Task, ...]
     spec: SuiteSpec = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     """The spec it was built from; by default one with only the name and the tasks."""
-    transitions: int | None = None
-    """Number of transitions per task, for a suite that generates its data."""
-    data: str | None = None
-    """The kind of data, for a suite that has several."""
+    choice: DataChoice = DEFAULT_DATA
+    """The data of its tasks."""
     request: Request | None = field(default=None, init=False, repr=False, compare=False)
     """How it was requested. None after `replace(suite, tasks=...)`: a user's own tasks are not built again."""
 
@@ -173,10 +180,7 @@ class Suite:
     @property
     def fixed(self) -> dict[str, Any]:
         """The data settings that no budget may change: the requested ones, or all if the tasks are the user's own."""
-        settings = {"transitions": self.transitions, "data": self.data}
-        if self.request is None:
-            return settings
-        return {name: value for name, value in settings.items() if getattr(self.request, name) is not None}
+        return asdict(self.choice) if self.request is None else self.request.choice.given
 
     def check(self, protocol: Protocol) -> None:
         """Raises unless the suite has this protocol."""
@@ -197,20 +201,20 @@ class Suite:
         object.__setattr__(same, "request", request)
         return same
 
-    def with_data(self, transitions: int | None, data: str | None) -> Suite:
-        """The same tasks with this amount and this kind of data; built at most once."""
-        wanted = {"transitions": transitions, "data": data}
+    def with_data(self, choice: DataChoice) -> Suite:
+        """The same tasks with this data; built at most once."""
+        wanted = asdict(choice)
         for name, value in self.fixed.items():
             if wanted[name] != value:
                 raise Mistake(
                     f"the suite {self.name} was built with {name} = {value}, not {wanted[name]}: build it with "
                     f"{name} = {wanted[name]}"
                 )
-        if self.request is None or (transitions, data) == (self.transitions, self.data):
+        if self.request is None or choice == self.choice:
             return self
-        key = (*self.names, transitions, data)
+        key = (*self.names, choice)
         if key not in self.request.made:
-            self.request.made[key] = self.spec.suite(self.names, transitions, data, self.request.report)
+            self.request.made[key] = self.spec.suite(self.names, choice, self.request.report)
         return self.request.made[key]
 
     def load(self) -> None:
@@ -231,9 +235,12 @@ def suite(
     transitions: int | None = None,
     data: str | None = None,
     report: Report | None = silent,
+    *,
+    demonstrations: int | None = None,
 ) -> Suite:
     """Builds the registered suite with this name; the default is its own order, amount and kind of data."""
-    return suite_spec(name).suite(order, transitions, data, report)
+    choice = DataChoice(transitions=transitions, demonstrations=demonstrations, data=data)
+    return suite_spec(name).suite(order, choice, report)
 
 
 def suite_spec(name: str) -> SuiteSpec:

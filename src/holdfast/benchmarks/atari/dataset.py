@@ -15,7 +15,7 @@ from holdfast.tasks.suite import Suite
 
 def games_of(suite: Suite) -> list[Game]:
     """The games of the suite's tasks, with its data."""
-    by_task = games(suite.data, suite.transitions)
+    by_task = games(suite.choice.data, suite.choice.transitions)
     return [by_task[name] for name in suite.names]
 
 

@@ -9,6 +9,7 @@ from holdfast.benchmarks.atari.games import FIVE, Game, games
 from holdfast.benchmarks.atari.sources import SOURCES
 from holdfast.benchmarks.atari.traces import SCREEN
 from holdfast.benchmarks.atari.view import view
+from holdfast.tasks.data_choice import DataChoice
 from holdfast.tasks.interface import Discrete, Interface
 from holdfast.tasks.suite import RecordedData, SuiteSpec
 from holdfast.tasks.task import Task
@@ -75,9 +76,9 @@ def task(game: Game) -> Task:
     return Task(game.task, interface, game.target, game.load, game.environments, f"ale-py {game.origin}")
 
 
-def tasks(transitions: int | None, data: str | None) -> list[Task]:
+def tasks(choice: DataChoice) -> list[Task]:
     """The five games."""
-    return [task(game) for game in games(data, transitions).values()]
+    return [task(game) for game in games(choice.data, choice.transitions).values()]
 
 
 ATARI5 = SuiteSpec(

@@ -19,6 +19,7 @@ from holdfast.benchmarks.panda.random_returns import RANDOM_RETURNS
 from holdfast.benchmarks.panda.recording import build_datasets
 from holdfast.benchmarks.panda.view import view
 from holdfast.data.minari import local_datasets
+from holdfast.tasks.data_choice import DataChoice
 from holdfast.tasks.data_reports import DataCheck, Local, Report
 from holdfast.tasks.interface import Continuous, Interface
 from holdfast.tasks.suite import RecordedData, Suite, SuiteSpec
@@ -72,19 +73,21 @@ def task(arm: ArmTask, transitions: int) -> Task:
     return Task(arm.task, interface, arm.target, data, simulators, f"panda-gym {arm.environment}")
 
 
-def tasks(transitions: int | None, data: str | None) -> list[Task]:
+def tasks(choice: DataChoice) -> list[Task]:
     """The three tasks."""
-    return [task(arm, transitions or DEFAULT_SIZE) for arm in ARMS.values()]
+    return [task(arm, choice.transitions or DEFAULT_SIZE) for arm in ARMS.values()]
 
 
 def build_demonstrations(suite: Suite, report: Report, rebuild: bool) -> list[str]:
     """Builds the datasets of the suite's tasks with the experts."""
-    return build_datasets([ARMS[name] for name in suite.names], suite.transitions or DEFAULT_SIZE, report, rebuild)
+    return build_datasets(
+        [ARMS[name] for name in suite.names], suite.choice.transitions or DEFAULT_SIZE, report, rebuild
+    )
 
 
 def check_demonstrations(suite: Suite, replays: int) -> list[DataCheck]:
     """Checks the datasets of the suite's tasks by replaying episodes."""
-    return check_all([ARMS[name] for name in suite.names], suite.transitions or DEFAULT_SIZE, replays)
+    return check_all([ARMS[name] for name in suite.names], suite.choice.transitions or DEFAULT_SIZE, replays)
 
 
 def local_demonstrations() -> list[Local]:

@@ -4,6 +4,7 @@ from functools import partial
 
 from holdfast.benchmarks.toy.field import OBSERVATION, ContinuousMoves, DiscreteMoves, Field, Rules, expert_dataset
 from holdfast.benchmarks.toy.view import view
+from holdfast.tasks.data_choice import DataChoice
 from holdfast.tasks.environments import InTurn, Protocol
 from holdfast.tasks.interface import Continuous, Discrete, Interface
 from holdfast.tasks.suite import SuiteSpec
@@ -61,16 +62,16 @@ def near(action: float, latent: float) -> dict[str, float]:
     }
 
 
-def corners(transitions: int | None, data: str | None) -> list[Task]:
+def corners(choice: DataChoice) -> list[Task]:
     """Discrete moves; the last task has diagonal moves as well."""
     rules = {
         name: Rules(goal, DiscreteMoves(Discrete(9 if name == "SouthEast" else 5, 9)), rail=False, ends=False)
         for name, goal in GOALS.items()
     }
-    return [task(name, rule, 20.0, transitions or SIZE) for name, rule in rules.items()]
+    return [task(name, rule, 20.0, choice.transitions or SIZE) for name, rule in rules.items()]
 
 
-def continuous_corners(transitions: int | None, data: str | None) -> list[Task]:
+def continuous_corners(choice: DataChoice) -> list[Task]:
     """Continuous moves; the third task is on a rail."""
     rules = {
         name: Rules(
@@ -78,7 +79,7 @@ def continuous_corners(transitions: int | None, data: str | None) -> list[Task]:
         )
         for name, goal in GOALS.items()
     }
-    return [task(name, rule, -0.2, transitions or SIZE) for name, rule in rules.items()]
+    return [task(name, rule, -0.2, choice.transitions or SIZE) for name, rule in rules.items()]
 
 
 TOY = SuiteSpec(
