@@ -21,8 +21,16 @@ ORDER = ["NorthEast", "SouthWest"]
 
 @pytest.mark.parametrize(("name", "budget"), [(name, budget) for name in SUITES for budget in SUITES[name].budgets])
 def test_a_budget_is_the_same_plan_from_python_and_from_the_command_line(name, budget):
-    learner = holdfast.learner("naive", holdfast.suite(name), budget=budget, device="cpu")
-    assert learner.plan == configure(name, "naive", budget=budget)
+    plan = configure(name, "naive", budget=budget)
+    learner = holdfast.learner("naive", holdfast.suite(name, plan.order), budget=budget, device="cpu")
+    assert learner.plan == plan
+
+
+def test_a_suite_that_was_built_keeps_its_tasks_if_the_budget_has_fewer():
+    few, all_tasks = configure("cw10", "naive", budget="smoke").order, holdfast.suite("cw10")
+    assert 0 < len(few) < len(all_tasks.names)
+    learner = holdfast.learner("naive", all_tasks, budget="smoke", device="cpu")
+    assert list(learner.plan.order) == all_tasks.names
 
 
 def test_a_run_is_the_same_to_the_bit_from_python_and_from_the_command_line(tmp_path):

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from holdfast.benchmarks.panda.arm import ARMS, load_dataset, make_environment, make_shared, plain, shared, to_dataset
-from holdfast.benchmarks.panda.check_datasets import check_arm, replay_episodes
+from holdfast.benchmarks.panda.check_datasets import check_arm
 from holdfast.benchmarks.panda.random_returns import RANDOM_RETURNS, measure
 from holdfast.benchmarks.panda.recording import build_datasets, keep, record_demonstrations
 from holdfast.cli.main import main
@@ -28,6 +28,7 @@ from holdfast.runs.run import reopen, run
 from holdfast.tasks.data_reports import silent
 from holdfast.tasks.environments import InTurn
 from holdfast.tasks.processes import forkserver, processes
+from holdfast.tasks.replays import replay_episodes
 from holdfast.tasks.suite import suite
 from holdfast.tasks.workers import Workers, _serve
 from tests.tiny import PATIENCE, QUIET, contents, tiny_learner
@@ -200,7 +201,9 @@ def test_a_check_replays_and_a_changed_reward_is_found(push):
     rewards = push.rewards.copy()
     rewards[push.lengths[0]] += 1e-9
     changed = Demonstrations(push.observations, push.actions, rewards, push.lengths, push.seeds)
-    (said,) = replay_episodes(PUSH, changed, np.arange(3))
+    environment = make_environment(PUSH.environment)
+    (said,) = replay_episodes(PUSH.task, environment, changed, np.arange(3))
+    environment.close()
     assert said.startswith("PandaPush episode 1 step 0")
 
 

@@ -139,6 +139,9 @@ SUITES = Registry(
         "toy-continuous": "holdfast.benchmarks.toy.suite:TOY_CONTINUOUS",
         "panda3": "holdfast.benchmarks.panda.suite:PANDA3",
         "atari5": "holdfast.benchmarks.atari.suite:ATARI5",
+        "cw10": "holdfast.benchmarks.continualworld.suite:CW10_SUITE",
+        "cw20": "holdfast.benchmarks.continualworld.suite:CW20_SUITE",
+        "mt50": "holdfast.benchmarks.continualworld.suite:MT50_SUITE",
     },
 )
 LEARNERS = Registry(

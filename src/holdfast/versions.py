@@ -5,7 +5,19 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 VERSION = "0.2.0"  # of Holdfast
-LIBRARIES = ("holdfast", "torch", "numpy", "gymnasium", "safetensors", "ale-py", "panda-gym", "pybullet", "minari")
+LIBRARIES = (
+    "holdfast",
+    "torch",
+    "numpy",
+    "gymnasium",
+    "safetensors",
+    "ale-py",
+    "panda-gym",
+    "pybullet",
+    "minari",
+    "metaworld",
+    "mujoco",
+)
 
 
 @cache

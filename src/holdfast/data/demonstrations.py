@@ -42,6 +42,10 @@ class Demonstrations:
         count = int(np.searchsorted(np.cumsum(self.lengths), transitions)) + 1
         if count > len(self.lengths):
             raise Mistake(f"the recording has {self.lengths.sum()} transitions, fewer than {transitions}")
+        return self.first_episodes(count)
+
+    def first_episodes(self, count: int) -> "Demonstrations":
+        """The first episodes, this many."""
         steps = int(self.lengths[:count].sum())
         observations = {name: array[: steps + count] for name, array in self.observations.items()}
         return Demonstrations(

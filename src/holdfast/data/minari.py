@@ -31,7 +31,7 @@ def library() -> Any:
     try:
         import minari
     except ImportError:
-        raise Mistake("minari is not installed: pip install 'holdfast[panda]'") from None
+        raise Mistake("minari is not installed: pip install 'minari[hdf5]'") from None
     return minari
 
 

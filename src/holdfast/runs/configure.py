@@ -59,10 +59,10 @@ def configure(
         preset=preset,
         budget=budget,
         seed=seed,
-        order=tuple(suite.names) if suite else spec.order,
+        order=spec.order,
         **asdict(spec.default_data),
     )
-    fixed = suite.fixed if suite else {}
+    fixed = {**suite.fixed, "order": tuple(suite.names)} if suite else {}  # its tasks are those it was built with
     for settings in (spec.presets.get(preset, {}), {**GENERAL, **spec.budgets}[budget], fixed):
         plan = apply(plan, settings)
     return plan

@@ -13,7 +13,7 @@ from holdfast.learners.learner import LearnerConfig
 from holdfast.tasks.data_choice import DataChoice, DemonstrationCount, Transitions
 from holdfast.tasks.environments import Protocol
 
-LATER = {  # settings that older records lack
+LATER: dict[str, Any] = {  # settings that older records lack
     "config": {"fit": {"whole": True}, "subnets": {"tasks": None}},
     "target": [],
     "backbone": "dt",

@@ -10,8 +10,9 @@ from pathlib import Path
 import tyro
 
 from holdfast.benchmarks.panda.arm import ARMS, make_environment
-from holdfast.benchmarks.panda.recording import EXPERTS, play_episode
+from holdfast.benchmarks.panda.recording import EXPERTS
 from holdfast.tasks.environments import Protocol
+from holdfast.tasks.recording import play_episode
 
 
 @dataclass(frozen=True)
