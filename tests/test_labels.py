@@ -137,7 +137,7 @@ def test_the_budget_published_and_the_preset_paper_are_the_publications_to_the_l
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("name", [name for name in SUITES if SUITES[name].former_budgets])
 def test_the_budget_that_is_gone_is_refused_with_words_that_give_the_same_plan(name: str, learner: str) -> None:
     with pytest.raises(holdfast.Mistake, match="no budget 'paper' any more") as refused:
         said(f"--suite {name} --learner {learner} --budget paper")

@@ -318,5 +318,5 @@ def test_a_suite_of_an_installed_package_is_there_by_name(tmp_path: Path) -> Non
 
 def test_built_ins_are_found_without_installed_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.registry.entry_points", lambda group: ())
-    assert list(SUITES) == ["toy", "toy-continuous", "panda3", "atari5"]
+    assert list(SUITES) == ["toy", "toy-continuous", "panda3", "atari5", "cw10", "cw20", "mt50"]
     assert all(holdfast.suite(name).names == list(SUITES[name].order) for name in SUITES)
