@@ -443,7 +443,7 @@ def _train_while_another_waits(folder: Path, number: int, both_ask: Barrier) -> 
 
     fitting.train, DiskCache.entry = slow, ask  # type: ignore[method-assign]
     found = tiny_suite(tasks=1)
-    options = replace(QUIET, cache=folder / "cache", evaluate=False)  # evaluations ask the cache as well
+    options = replace(QUIET, cache=folder / "cache", evaluate="none")  # evaluations ask the cache as well
     run(found, tiny_learner("naive", found), folder / f"run-{number}", options)
 
 

@@ -73,7 +73,7 @@ def test_asked_to_play_again_it_does(tmp_path, played):
 
 
 def test_the_command_evaluates_with_a_cache(tmp_path, played, capsys):
-    words = ["run", "--suite", "toy", "--budget", "smoke", "--no-evaluate", "--no-tensorboard"]
+    words = ["run", "--suite", "toy", "--budget", "smoke", "--evaluate", "none", "--no-tensorboard"]
     for name in ("a", "b"):
         main([*words, "--memo", str(tmp_path / "cache"), "--out", str(tmp_path / name)])
         main(["evaluate", str(tmp_path / name), "--memo", str(tmp_path / "cache")])

@@ -290,7 +290,7 @@ def test_a_setting_that_another_learner_lacks_is_a_mistake(capsys, tmp_path):
 
 def test_the_suggested_command_goes_on_with_a_run(capsys, tmp_path):
     path = tmp_path / "a run"
-    words = [*SHORT, "--no-evaluate", "--quiet", "--out", str(path)]
+    words = [*SHORT, "--evaluate", "none", "--quiet", "--out", str(path)]
     main(words)
     shown = json.loads(printed(capsys, "show", str(path), "--json"))
     assert shown["next"] == f"holdfast evaluate {shlex.quote(str(path))}"

@@ -72,7 +72,7 @@ def test_a_folder_that_is_a_link_leads_nowhere(name: str, tmp_path: Path) -> Non
     victim.mkdir()
     (victim / "thesis.txt").write_text("years")
     found = tiny_suite()
-    run(found, tiny_learner("ewc", found), tmp_path / "run", replace(QUIET, evaluate=False))
+    run(found, tiny_learner("ewc", found), tmp_path / "run", replace(QUIET, evaluate="none"))
     shutil.rmtree(tmp_path / "run" / name, ignore_errors=True)
     (tmp_path / "run" / name).symlink_to(victim)
     with suppress(Mistake):  # where there is nothing to read or write there, nothing is wrong
@@ -169,7 +169,7 @@ def test_after_a_power_cut_at_any_system_call_of_a_commit_the_run_ends_as_uninte
     found = tiny_suite(tasks=2)
 
     def learned(path: Path) -> None:
-        run(found, tiny_learner(name, found, fit__steps=2), path, replace(QUIET, evaluate=False, save_every=0.0))
+        run(found, tiny_learner(name, found, fit__steps=2), path, replace(QUIET, evaluate="none", save_every=0.0))
 
     learned(tmp_path / "whole")
     left, calls = [0], [0]

@@ -66,7 +66,7 @@ def test_a_run_commits_once_certifies_and_evaluates_the_last_row_alone(suite: Su
     assert matrix.returns[:2] == [[None] * 3] * 2
     assert all(matrix.returns[2])
     assert matrix.stages == 3
-    assert fully_evaluated(matrix, full=False)
+    assert fully_evaluated(matrix, QUIET, ends=())
     assert [path.name for path in (tmp_path / "run" / "weights").glob("*.safetensors")] == ["dense.2.safetensors"]
     assert not (tmp_path / "run" / "state").exists()
 
@@ -123,7 +123,7 @@ def test_no_further_task_is_learned_into_it(suite: Suite, tmp_path: Path) -> Non
 def test_every_command_works_on_its_run(plugin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--suite", "toy", "--budget", "smoke", "--fit.steps", "5", "--no-tensorboard", "--device", "cpu"]
     run_words = ["run", *small, "--learner", "joint", "--out", str(tmp_path / "runs" / "joint")]
-    main([*run_words, "--no-evaluate"])
+    main([*run_words, "--evaluate", "none"])
     main(["evaluate", str(tmp_path / "runs" / "joint"), "--device", "cpu"])
     said = capsys.readouterr().out
     assert "all tasks at once" in said

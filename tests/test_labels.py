@@ -177,7 +177,7 @@ def test_an_old_folder_of_the_budget_paper_opens_goes_on_and_is_tabled(
     out = tmp_path / "run"
     small = ["--fit.steps", "4", "--order", "NorthEast", "SouthWest", "--no-tensorboard"]
     words = ["run", "--suite", "toy", "--learner", "naive", *shlex.split(SUITES["toy"].former_budgets["paper"]), *small]
-    main([*words, "--no-evaluate", "--out", str(out)])
+    main([*words, "--evaluate", "none", "--out", str(out)])
     path = out / "config.json"
     record = json.loads(path.read_text())
     record["config"]["budget"] = "paper"

@@ -212,7 +212,7 @@ def test_a_folder_of_another_config_is_left_alone(tmp_path):
 
 def test_other_data_than_the_run_began_with_is_refused(tmp_path):
     found = tiny_suite()
-    run(found, tiny_learner("naive", found), tmp_path / "run", replace(QUIET, evaluate=False))
+    run(found, tiny_learner("naive", found), tmp_path / "run", replace(QUIET, evaluate="none"))
     record = json.loads((tmp_path / "run" / "config.json").read_text())
     record["datasets"][found.names[0]] = "0" * 64
     (tmp_path / "run" / "config.json").write_text(json.dumps(record))
@@ -494,7 +494,7 @@ def test_every_preset_and_budget_of_every_suite_is_known_to_the_learners(name, l
 
 def test_a_run_without_results_is_told_how_to_go_on(tmp_path, capsys):
     found = tiny_suite()
-    run(found, tiny_learner("naive", found), tmp_path / "run", replace(QUIET, evaluate=False))
+    run(found, tiny_learner("naive", found), tmp_path / "run", replace(QUIET, evaluate="none"))
     (tmp_path / "run" / "matrix.json").unlink(missing_ok=True)
     page = str(tmp_path / "page.html")
     assert f"holdfast evaluate {tmp_path / 'run'}" in command(capsys, "report", str(tmp_path / "run"), "--out", page)

@@ -419,7 +419,7 @@ def test_a_missing_simulator_is_named_with_its_extra(monkeypatch):
 def test_a_run_builds_its_data_and_evaluating_later_gives_the_same(tmp_path, capsys):
     words = ["--suite", "panda3", "--learner", "tsn-core", "--budget", "smoke", "--no-tensorboard", "--net.width", "16"]
     main(["run", *words, "--out", str(tmp_path / "now")])
-    main(["run", *words, "--out", str(tmp_path / "later"), "--no-evaluate"])
+    main(["run", *words, "--out", str(tmp_path / "later"), "--evaluate", "none"])
     main(["evaluate", str(tmp_path / "later")])
     assert contents(tmp_path / "now") == contents(tmp_path / "later")
     matrix = json.loads((tmp_path / "now" / "matrix.json").read_text())

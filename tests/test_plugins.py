@@ -130,7 +130,7 @@ def test_a_suite_of_a_plugin_is_learned_evaluated_and_recorded(file: Path, tmp_p
 
 def test_a_run_that_uses_nothing_of_a_plugin_records_none(file: Path, tmp_path: Path) -> None:
     load_plugin(file)
-    words = ["--suite", "toy", "--order", "NorthEast", "--transitions", "100", "--fit.steps", "2", "--no-evaluate"]
+    words = ["--suite", "toy", "--order", "NorthEast", "--transitions", "100", "--fit.steps", "2", "--evaluate", "none"]
     main([*RUN, *words, "--quiet", "--out", str(tmp_path / "run")])
     assert json.loads((tmp_path / "run" / "config.json").read_text())["plugins"] == []
 
@@ -307,7 +307,7 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_installed")
 def test_a_suite_of_an_installed_package_is_there_by_name(tmp_path: Path) -> None:
     assert holdfast.suite("installed").names == ["Here", "There"]
-    main([*RUN, "--suite", "installed", "--quiet", "--no-evaluate", "--out", str(tmp_path / "run")])
+    main([*RUN, "--suite", "installed", "--quiet", "--evaluate", "none", "--out", str(tmp_path / "run")])
     record = json.loads((tmp_path / "run" / "config.json").read_text())
     assert (record["plugins"], record["versions"]["x"]) == ([], "1.0")
     with pytest.raises(Mistake, match="the suite broken of the package x fails when it is loaded: AttributeError"):

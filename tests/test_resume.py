@@ -254,7 +254,7 @@ def test_a_complete_run_is_not_run_again(tmp_path):
 @pytest.mark.parametrize("name", ["naive", "ewc", "cumulative", "single", "tsn-core", "affinity-h"])
 def test_training_now_and_evaluating_later_gives_what_evaluating_on_the_way_gives(name, tmp_path):
     run_tiny(name, tmp_path / "whole")
-    run_tiny(name, tmp_path / "later", replace(QUIET, evaluate=False))
+    run_tiny(name, tmp_path / "later", replace(QUIET, evaluate="none"))
     assert not (tmp_path / "later" / "matrix.json").exists()
     found = tiny_suite()
     _, learner = reopen(tmp_path / "later", suite=found)
@@ -264,7 +264,7 @@ def test_training_now_and_evaluating_later_gives_what_evaluating_on_the_way_give
 
 def test_shared_parameters_are_evaluated_later_as_they_were_at_each_stage(tmp_path):
     run_tiny("tsn-core", tmp_path / "whole", subnets__outside="shared")
-    run_tiny("tsn-core", tmp_path / "later", replace(QUIET, evaluate=False), subnets__outside="shared")
+    run_tiny("tsn-core", tmp_path / "later", replace(QUIET, evaluate="none"), subnets__outside="shared")
     run_tiny("tsn-core", tmp_path / "later", subnets__outside="shared")
     assert contents(tmp_path / "whole") == contents(tmp_path / "later")
 
@@ -272,7 +272,7 @@ def test_shared_parameters_are_evaluated_later_as_they_were_at_each_stage(tmp_pa
 @pytest.mark.parametrize("name", ["naive", "tsn-core"])
 def test_the_full_matrix_is_the_same_now_and_later(name, tmp_path):
     run_tiny(name, tmp_path / "whole", replace(QUIET, full_matrix=True))
-    run_tiny(name, tmp_path / "later", replace(QUIET, evaluate=False))
+    run_tiny(name, tmp_path / "later", replace(QUIET, evaluate="none"))
     run_tiny(name, tmp_path / "later", replace(QUIET, full_matrix=True))
     assert contents(tmp_path / "whole") == contents(tmp_path / "later")
     returns = json.loads((tmp_path / "whole" / "matrix.json").read_text())["returns"]
@@ -351,7 +351,7 @@ def test_two_processes_cannot_work_in_one_folder(tmp_path):
 def test_a_run_of_before_a_setting_came_is_resumed_evaluated_and_is_no_other_row(tmp_path):
     """Records of older versions lack what was added since, and mean what it was then."""
     found = tiny_suite()
-    run(found, tiny_learner("naive", found), tmp_path / "run", replace(QUIET, evaluate=False))
+    run(found, tiny_learner("naive", found), tmp_path / "run", replace(QUIET, evaluate="none"))
     record = json.loads((tmp_path / "run" / "config.json").read_text())
     assert record["config"]["config"]["fit"].pop("whole") is True
     (tmp_path / "run" / "config.json").write_text(json.dumps(record))

@@ -241,7 +241,7 @@ def test_bad_data_of_a_later_task_is_found_before_the_first_is_trained(tmp_path,
 
 def test_a_trained_run_is_evaluated_without_its_data(tmp_path):
     found = tiny_suite()
-    run(found, tiny_learner("affinity-l", found), tmp_path / "run", replace(QUIET, evaluate=False))
+    run(found, tiny_learner("affinity-l", found), tmp_path / "run", replace(QUIET, evaluate="none"))
     away = replace(found, tasks=tuple(replace(task, load=lambda: Dataset.of([])) for task in found.tasks))
     again, learner = holdfast.reopen(tmp_path / "run", suite=away)
     assert run(again, learner, tmp_path / "run", QUIET).metrics()["AvgF"] == 0.0

@@ -200,7 +200,7 @@ def test_show_names_further_tasks_and_keeps_to_the_plan_otherwise(
 
 
 def test_an_unfinished_run_learns_no_further_task(tmp_path: Path) -> None:
-    run(FIRST, tiny_learner("naive", FIRST), tmp_path / "run", replace(QUIET, evaluate=False))
+    run(FIRST, tiny_learner("naive", FIRST), tmp_path / "run", replace(QUIET, evaluate="none"))
     with pytest.raises(Mistake, match="is not finished: holdfast evaluate"):
         learn_extra(tmp_path / "run")
 

@@ -17,10 +17,12 @@ from holdfast.runs.run import reopen, run
 
 @dataclass(frozen=True)
 class EvaluateCommand:
-    """Evaluate a run that was trained with --no-evaluate, and print its results."""
+    """Evaluate what a run has no results of yet (`holdfast run --evaluate none` or `ends`), and print its results."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run folder."""
+    ends: Flag = False
+    """Play only each task right after it was learned, and all tasks at the ends, as `run --evaluate ends` does."""
     re_evaluate: Flag = False
     """Play every episode again, even if there is a result."""
     cache: Path | None = None
@@ -37,7 +39,13 @@ def evaluate_command(words: Sequence[str]) -> None:
     suite, learner = reopen(command.run, command.device)
     if learner.learned[: len(suite.tasks)] != suite.names:
         raise Mistake(f"{command.run} has not learned all of its tasks: {RunFolder(command.run).how_to_go_on()}")
-    options = Options(re_evaluate=command.re_evaluate, cache=command.cache, quiet=command.quiet, tensorboard=False)
+    options = Options(
+        evaluate="ends" if command.ends else "every",
+        re_evaluate=command.re_evaluate,
+        cache=command.cache,
+        tensorboard=False,
+        quiet=command.quiet,
+    )
     run(suite, learner, command.run, options)
     if not command.quiet:
         show_run(command.run, recomputed=True)

@@ -19,7 +19,7 @@ from holdfast.versions import VERSION
 
 COMMANDS = {  # each is a file of this folder, with a function and, but for `expert`, a class of settings
     "run": "learn a suite's tasks one after another; the same command again resumes",
-    "evaluate": "evaluate a run that was trained without evaluation",
+    "evaluate": "evaluate what a run has no results of yet",
     "show": "print a run's results, routes and certificate, or how far it is",
     "sweep": "carry out the runs of a grid, on this machine or on Ray; the same command again resumes",
     "table": "print the paper's tables from runs, beside the published numbers",
@@ -41,7 +41,13 @@ holdfast run --suite S --learner L --help lists the settings of a learner.
 holdfast --version prints the version.""".format("\n".join(f"  {name:<12}{about}" for name, about in COMMANDS.items()))
 
 PLUGIN = "--plugin"
-RENAMED = {"--single": "--reference", "--memo": "--cache", "--no-memo": "--no-cache", "--again": "--rebuild"}
+RENAMED = {
+    "--single": "--reference",
+    "--memo": "--cache",
+    "--no-memo": "--no-cache",
+    "--again": "--rebuild",
+    "--no-evaluate": "--evaluate=none",
+}
 RESUMED = ("run", "evaluate", "sweep", "data")  # commands that resume where they were interrupted
 LISTS = ("suites", "learners", "nets", "completion")  # commands that only print, and import while they do
 INTERRUPTED = 130  # 128 + SIGINT, the shell's convention

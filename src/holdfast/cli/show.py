@@ -60,6 +60,8 @@ def show_run(path: Path, recomputed: bool) -> None:
         _print(output, metrics_line(matrix), *reference_lines(matrix, data_returns, row))
         if tasks := tasks_without_results(matrix):
             _print(output, f"no results, since there is no environment and no held-out data: {', '.join(tasks)}")
+        if matrix.has_gaps and folder.store.learned:
+            _print(output, f"not evaluated after every task: {folder.how_to_go_on()} plays the rest")
     if routes := folder.read_routes():
         output.print(routes_table(routes))
     output.print(certificate_line(folder.read_certificates(), recomputed))

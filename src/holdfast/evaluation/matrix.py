@@ -111,16 +111,26 @@ class Matrix:
 
     @property
     def stages(self) -> int:
-        """The number of evaluated stages, counted from the first; if all tasks were learned at once, all or none."""
-        last = len(self.tasks) - 1
-        done = [self.evaluated(last if self.joint else stage) for stage in range(len(self.tasks))]
-        return done.index(False) if False in done else len(done)
+        """The number of stages up to the last one that all of its tasks have results of; earlier ones may have gaps.
+
+        If all tasks were learned at once, it is all or none.
+        """
+        count = len(self.tasks)
+        done = [stage + 1 for stage in range(count) if self.evaluated(count - 1 if self.joint else stage)]
+        return max(done, default=0)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some task was not evaluated after a stage that is followed by an evaluated one."""
+        stages = range(0 if self.joint else self.stages)
+        return not all(self.evaluated(stage) for stage in stages)
 
     def metrics(self) -> dict[str, Any]:
         """The metrics of the evaluated stages, over the tasks that have an environment.
 
         NormAvg, AvgGap, F, AvgF, BWT; FWT if `single` is known; Success and SuccessF if any episode succeeded.
-        If all tasks were learned at once, the metrics that compare stages (F, AvgF, BWT, FWT, SuccessF) are None.
+        If all tasks were learned at once, the metrics that compare stages (F, AvgF, BWT, FWT, SuccessF) are None; so is
+        a metric that needs a result which is missing.
         """
         stages, played = self.stages, self.played(self.stages)
         if stages == 0:

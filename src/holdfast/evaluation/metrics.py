@@ -1,7 +1,7 @@
 """Continual-learning metrics of a performance matrix.
 
 P[i][j] is the mean return, or the success rate, on task j after learning task i. Tasks that have no environment, and so
-no results, are left out by naming the `tasks` that count.
+no results, are left out by naming the `tasks` that count. A metric is None if a result that it needs is missing.
 """
 
 from collections.abc import Sequence
@@ -31,43 +31,53 @@ def avg_gap(final: Sequence[float], targets: Sequence[float]) -> float:
     return sum(abs(value - target) for value, target in zip(final, targets, strict=True)) / len(targets)
 
 
-def forgetting(performance: Performance, tasks: Tasks = None) -> list[float]:
+def forgetting(performance: Performance, tasks: Tasks = None) -> list[float | None]:
     """F_j: the best result of task j since it was learned, minus its final result."""
-    last = len(performance) - 1
-    return [
-        max(_at(performance, i, j) for i in range(j, last + 1)) - _at(performance, last, j)
-        for j in _counting(performance, tasks)
-    ]
+    return [_lost([row[j] for row in performance[j:]]) for j in _counting(performance, tasks)]
 
 
-def avg_forgetting(performance: Performance, tasks: Tasks = None) -> float:
+def _lost(results: Row) -> float | None:
+    known = [value for value in results if value is not None]
+    return max(known) - known[-1] if len(known) == len(results) else None
+
+
+def avg_forgetting(performance: Performance, tasks: Tasks = None) -> float | None:
     """AvgF: the mean of F_j over all tasks but the last, which cannot be forgotten yet."""
-    earlier = forgetting(performance, _before_the_last(performance, tasks))
-    return sum(earlier) / len(earlier) if earlier else 0.0
+    return _mean(forgetting(performance, _before_the_last(performance, tasks)))
 
 
-def backward_transfer(performance: Performance, tasks: Tasks = None) -> float:
+def backward_transfer(performance: Performance, tasks: Tasks = None) -> float | None:
     """BWT: the mean of P[N][j] - P[j][j] over all tasks but the last; negative values mean forgetting."""
-    last = len(performance) - 1
-    gains = [_at(performance, last, j) - _at(performance, j, j) for j in _before_the_last(performance, tasks)]
-    return sum(gains) / len(gains) if gains else 0.0
+    last = performance[-1]
+    return _mean([_difference(last[j], performance[j][j]) for j in _before_the_last(performance, tasks)])
 
 
-def mean_success(performance: Performance, tasks: Tasks = None) -> float:
+def mean_success(performance: Performance, tasks: Tasks = None) -> float | None:
     """The mean over tasks of the final success rate."""
-    rates = [_at(performance, len(performance) - 1, j) for j in _counting(performance, tasks)]
-    return sum(rates) / len(rates)
+    return _mean([performance[-1][j] for j in _counting(performance, tasks)])
 
 
-def success_forgetting(performance: Performance, tasks: Tasks = None) -> float:
+def success_forgetting(performance: Performance, tasks: Tasks = None) -> float | None:
     """The mean over all tasks but the last of the success rate right after learning minus the final one."""
-    return 0.0 - backward_transfer(performance, tasks)  # not -0.0
+    last = performance[-1]
+    return _mean([_difference(performance[j][j], last[j]) for j in _before_the_last(performance, tasks)])
 
 
-def forward_transfer(performance: Performance, single: Row, tasks: Tasks = None) -> float:
+def forward_transfer(performance: Performance, single: Row, tasks: Tasks = None) -> float | None:
     """FWT: the mean of P[j][j] - S_j over all tasks but the first; S_j is the result of task j when learned alone."""
-    gains = [_at(performance, j, j) - _at([single], 0, j) for j in _counting(performance, tasks) if j > 0]
-    return sum(gains) / len(gains) if gains else 0.0
+    return _mean([_difference(performance[j][j], single[j]) for j in _counting(performance, tasks) if j > 0])
+
+
+def _difference(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
+
+
+def _mean(values: Row) -> float | None:
+    """The mean; 0 of no values, and None if one is missing."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    return sum(known) / len(known) if known else 0.0
 
 
 def _counting(performance: Performance, tasks: Tasks) -> Sequence[int]:
@@ -76,9 +86,3 @@ def _counting(performance: Performance, tasks: Tasks) -> Sequence[int]:
 
 def _before_the_last(performance: Performance, tasks: Tasks) -> list[int]:
     return [j for j in _counting(performance, tasks) if j < len(performance) - 1]
-
-
-def _at(performance: Performance, i: int, j: int) -> float:
-    value = performance[i][j]
-    assert value is not None, f"task {j} was not evaluated after task {i}"
-    return value

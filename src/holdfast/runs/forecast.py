@@ -1,6 +1,7 @@
 """What a run would do, and about how long its training would take."""
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -43,7 +44,7 @@ def forecast(spec: RunSpec) -> str:
         "tasks": ", ".join(found.names),
         "learner": f"{plan.learner} (preset {plan.preset}, budget {plan.budget}, seed {plan.seed})",
         "training": f"{steps} steps per task, {total} {'for all tasks at once' if joint else 'in all'}, on {device}",
-        "evaluation": evaluation(spec),
+        "evaluation": evaluation(spec, found.spec.ends),
         "data": f"would be made first: {', '.join(missing)}" if missing else "all there",
         "folder": f"{spec.out} ({folder_line(state)})",
         "time": duration(total - (state.done if state else 0), plan, found, device),
@@ -69,11 +70,15 @@ def folder_line(state: State | None) -> str:
     return f"continues; {'; '.join(state.known())}"
 
 
-def evaluation(spec: RunSpec) -> str:
-    """What is played after each task."""
-    if not spec.options.evaluate:
+def evaluation(spec: RunSpec, ends: Sequence[int]) -> str:
+    """What is played, and when."""
+    if spec.options.evaluate == "none":
         return "none"
-    return f"{spec.plan.protocol.episodes} episodes of every learned task after each task"
+    episodes, count = f"{spec.plan.protocol.episodes} episodes of", len(spec.plan.order)
+    if spec.options.evaluate == "every":
+        return f"{episodes} every learned task after each task"
+    numbers = [str(end) for end in sorted({*ends, count}) if end <= count]
+    return f"{episodes} each task after it is learned, and of every learned task after {' and '.join(numbers)} tasks"
 
 
 def duration(steps: int, plan: Plan, found: Suite, device: str) -> str:

@@ -1,13 +1,15 @@
 """How a run is carried out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
 from holdfast.data.validation import Range, validate
+from holdfast.errors import Mistake
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]  # --quiet alone, without --no-quiet
 
@@ -16,8 +18,9 @@ Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]  # --quiet alone, without -
 class Options:
     """Options of a run that do not change what is learned."""
 
-    evaluate: bool = True
-    """Evaluate after every task; without it, `holdfast evaluate` does so later."""
+    evaluate: Literal["every", "ends", "none"] = "every"
+    """What to evaluate: all tasks so far after every task; only each task right after it was learned, and all tasks at
+    the ends that the suite names and after the last task; or nothing. `holdfast evaluate` plays the rest later."""
     re_evaluate: bool = False
     """Play every episode again, even if neither the policy nor the episodes changed since an earlier stage."""
     full_matrix: bool = False
@@ -35,3 +38,15 @@ class Options:
 
     def __post_init__(self) -> None:
         validate(self)
+        if self.full_matrix and self.evaluate == "ends":
+            raise Mistake("--full-matrix evaluates all tasks after every task: leave it or --evaluate ends out")
+
+    def tasks_after(self, stage: int, count: int, ends: Sequence[int]) -> range:
+        """Which of `count` tasks to evaluate after a stage; `ends` are the numbers of tasks that the suite names."""
+        if self.evaluate == "none":
+            return range(0)
+        if self.full_matrix:
+            return range(count)
+        if self.evaluate == "ends" and stage + 1 not in (*ends, count):
+            return range(stage, stage + 1)
+        return range(stage + 1)

@@ -36,17 +36,26 @@ class Results:
             self.matrix.single = single_results(self.options.reference, suite, self.protocol)
 
     def evaluate(self, stage: int) -> None:
-        """Evaluates every task learned so far; a result is carried over if its policy did not change."""
-        wanted = self.suite.tasks if self.options.full_matrix else self.suite.tasks[: stage + 1]
-        missing = [task for task in wanted if self.options.re_evaluate or not self._has_result(stage, task)]
+        """Evaluates the tasks that the options ask for; a result is carried over if its policy did not change."""
+        asked = self._asked(stage)
+        missing = [task for task in asked if self.options.re_evaluate or not self._has_result(stage, task)]
         place = "" if self.learner.joint else f"task {stage + 1} of {len(self.suite.tasks)}: "
-        name, done = f"{place}evaluate", len(wanted) - len(missing)
+        name, done = f"{place}evaluate", len(asked) - len(missing)
         if missing:
-            self.session.screen.show(name, done, len(wanted))
+            self.session.screen.show(name, done, len(asked))
         for task, value in self._results(stage, missing):
             done += 1
             self._keep()
-            self.session.screen.show(name, done, len(wanted), f"{task} {value:.4g}")
+            self.session.screen.show(name, done, len(asked), f"{task} {value:.4g}")
+
+    def _asked(self, stage: int) -> list[Task]:
+        """The tasks that the options ask for after a stage, and those whose result is carried over at no cost."""
+        tasks = self.suite.tasks
+        asked = self.options.tasks_after(stage, len(tasks), self.suite.spec.ends)
+        if not asked:
+            return []
+        unchanged = [index for index in range(stage) if self._unchanged_since(stage, tasks[index]) is not None]
+        return [tasks[index] for index in sorted({*asked, *unchanged})]
 
     def _has_result(self, stage: int, task: Task) -> bool:
         """Whether a task has its result after a stage, or cannot be evaluated at all."""

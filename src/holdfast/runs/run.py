@@ -48,8 +48,7 @@ def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix
                         folder.check_data(known)
                     session.learn(tasks, datasets_of(suite.tasks))
                 session.certify(stage)
-                if options.evaluate:
-                    results.evaluate(stage)
+                results.evaluate(stage)
             folder.store.remove_state()
             results.close()
             ranks().wait()

@@ -110,15 +110,22 @@ def _score_rows(matrix: Matrix) -> list[list[str | Text]]:
 
 
 def metrics_line(matrix: Matrix) -> str:
-    """The metrics of a run, its copies and its size."""
+    """The metrics of a run, its copies and its size; those that need a missing result are not measured."""
     metrics = matrix.metrics()
     known = {name: metrics[name] for name in METRICS if metrics[name] is not None}
     sure = {name: f" ({pair[0]:.3g} to {pair[1]:.3g})" for name, pair in matrix.intervals().items() if name in known}
     numbers = [f"{name} {value:.4g}{sure.get(name, '')}" for name, value in known.items()]
+    numbers += [f"{name} not measured" for name in _unmeasured(matrix, metrics)]
     size = f"{matrix.bytes['total'] / 1e6:.2f} MB"
     if matrix.stages < len(matrix.tasks):
         return f"{', '.join(numbers)}\n{size}; evaluated after {matrix.stages} of {len(matrix.tasks)} tasks so far"
     return f"{', '.join(numbers)}\n{matrix.copies} {'copy' if matrix.copies == 1 else 'copies'}, {size}"
+
+
+def _unmeasured(matrix: Matrix, metrics: Mapping[str, Any]) -> list[str]:
+    """The metrics that compare stages and lack a result."""
+    comparing = ("AvgF", "BWT", "SuccessF") if matrix.knows_success else ("AvgF", "BWT")
+    return [name for name in comparing if matrix.has_gaps and metrics[name] is None]
 
 
 def routes_table(routes: Sequence[dict[str, Any]]) -> Table:

@@ -45,14 +45,16 @@ class Summary:
     middle: Estimate | None = None  # IQM: of shares of the targets, over runs and tasks
     gap: Estimate | None = None  # AvgGap; none if no task has an environment
     behind: Estimate | None = None  # by how much the expert's mean return is better, start by start, over all tasks
-    forgetting: Estimate | None = None  # AvgF
+    forgetting: Estimate | None = None  # AvgF; none if there are gaps, or if all tasks were learned at once
+    since_learned: Estimate | None = None  # over the tasks before the last: right after it was learned minus in the end
     mean_success: Estimate | None = None  # over all tasks
     success_forgetting: Estimate | None = None  # over the tasks before the last
 
     @property
     def forgotten(self) -> float | None:
-        """AvgF; None if all tasks were learned at once, or none has an environment."""
-        return self.forgetting.value if self.forgetting else None
+        """AvgF, or with gaps the loss since each task was learned; None if tasks were learned at once or not played."""
+        known = self.forgetting or self.since_learned
+        return known.value if known else None
 
     @property
     def episodes(self) -> int:
@@ -80,16 +82,22 @@ class Histories:
         means = np.array([[task.mean(axis=-1) for task in run] for run in runs])
         return cls(played, means, resample(runs, distinct), [sum(counts) > 1 for counts in zip(*distinct, strict=True)])
 
-    def estimate(self, measure: Callable[[np.ndarray], np.ndarray], task: int | None = None) -> Estimate:
-        """The estimate of a measure (..., runs, tasks, stages) -> (...,), for one task or for all."""
-        sure = all(self.sure) if task is None else self.sure[task]
-        return Estimate(float(measure(self.means)), middle(measure(self.drawn)) if sure else None)
+    def estimate(self, measure: Callable[[np.ndarray], np.ndarray], task: int | None = None) -> Estimate | None:
+        """The estimate of a measure (..., runs, tasks, stages) -> (...,), for one task or for all.
 
-    def mean(self, measure: Measure, task: int | None = None) -> Estimate:
+        None if a result that it needs is missing.
+        """
+        value = float(measure(self.means))
+        if np.isnan(value):
+            return None
+        sure = all(self.sure) if task is None else self.sure[task]
+        return Estimate(value, middle(measure(self.drawn)) if sure else None)
+
+    def mean(self, measure: Measure, task: int | None = None) -> Estimate | None:
         """The mean over runs of a measure of the final results."""
         return self.estimate(lambda means: measure(means[..., -1]).mean(axis=-1), task)
 
-    def forgotten(self, measure: Measure, task: int | None = None) -> Estimate:
+    def forgotten(self, measure: Measure, task: int | None = None) -> Estimate | None:
         """The mean over runs of a measure of F: the best result of each task minus its final one."""
         return self.estimate(lambda means: measure(means.max(axis=-1) - means[..., -1]).mean(axis=-1), task)
 
@@ -98,7 +106,7 @@ class Histories:
         """The tasks that were learned before the last stage, and so had time to be forgotten."""
         return [task for task, stage in enumerate(self.learned) if stage < self.means.shape[-1] - 1]
 
-    def lost_since_learned(self) -> Estimate:
+    def lost_since_learned(self) -> Estimate | None:
         """The mean over runs and earlier tasks of what a task was right after it was learned minus in the end."""
         earlier = self.earlier
         if not earlier:
@@ -122,7 +130,7 @@ def summarise(matrices: Sequence[Matrix], expert: ExpertRecord | None = None) ->
     rates = Histories.of(matrices, "successes") if any(matrix.knows_success for matrix in matrices) else None
     results = replace(
         kept,
-        returns={task: runs.mean(task_mean(index), index) for index, task in enumerate(tasks)},
+        returns=_known({task: runs.mean(task_mean(index), index) for index, task in enumerate(tasks)}),
         success=_success(matrices),
         distinct={
             task: min(one.distinct_episodes[-1][stage] for one in matrices)
@@ -138,11 +146,18 @@ def summarise(matrices: Sequence[Matrix], expert: ExpertRecord | None = None) ->
         return results
     return replace(
         results,
-        learned={task: runs.estimate(_learned(index, runs.learned[index]), index) for index, task in enumerate(tasks)},
-        lost={task: runs.forgotten(task_mean(index), index) for index, task in enumerate(tasks)},
+        learned=_known(
+            {task: runs.estimate(_learned(index, runs.learned[index]), index) for index, task in enumerate(tasks)}
+        ),
+        lost=_known({task: runs.forgotten(task_mean(index), index) for index, task in enumerate(tasks)}),
         forgetting=_forgetting(runs),
+        since_learned=runs.lost_since_learned(),
         success_forgetting=rates.lost_since_learned() if rates else None,
     )
+
+
+def _known(found: dict[str, Estimate | None]) -> dict[str, Estimate]:
+    return {task: estimate for task, estimate in found.items() if estimate is not None}
 
 
 def fewest_to_most(counts: Iterable[int]) -> str:
@@ -152,17 +167,21 @@ def fewest_to_most(counts: Iterable[int]) -> str:
 
 
 def _history(cells: Cells, tasks: Sequence[int], joint: bool) -> list[np.ndarray]:
-    """For each task, its episodes by stage (stages, episodes); stages before its own repeat its own."""
+    """For each task, its episodes by stage (stages, episodes): stages before its own repeat its own, gaps are nan."""
     if joint:
         return [np.array([cells[-1][task]], float) for task in tasks]
-    return [np.array([cells[max(stage, task)][task] for stage in range(len(cells))], float) for task in tasks]
+    found = []
+    for task in tasks:
+        gap = [np.nan] * len(cells[-1][task])
+        found.append(np.array([cells[max(stage, task)][task] or gap for stage in range(len(cells))], float))
+    return found
 
 
 def _learned(task: int, stage: int) -> Callable[[np.ndarray], np.ndarray]:
     return lambda means: means[..., task, stage].mean(axis=-1)
 
 
-def _forgetting(runs: Histories) -> Estimate:
+def _forgetting(runs: Histories) -> Estimate | None:
     earlier = runs.earlier
     return runs.forgotten(lambda lost: lost[..., earlier].mean(axis=-1)) if earlier else Estimate(0.0)
 

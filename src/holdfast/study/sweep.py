@@ -15,9 +15,11 @@ from holdfast.data.printable import printable
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.options import Options
 from holdfast.runs.progress import Screen
 from holdfast.study.jobs import Job
 from holdfast.study.running import End, Engine, RunningJob, RunProgress
+from holdfast.tasks.suite import suite_spec
 
 TRIES = 2  # of a job that fails
 PAUSE = 0.1  # seconds between two looks at the runs
@@ -120,20 +122,21 @@ def is_complete(job: Job) -> bool:
         matrix, complete = folder.read_matrix(), folder.is_complete
     except Mistake:  # damaged: the run itself reports it
         return False
-    options = job.spec.options
-    return complete and (not options.evaluate or fully_evaluated(matrix, options.full_matrix))
+    return complete and fully_evaluated(matrix, job.spec.options, suite_spec(job.spec.plan.suite).ends)
 
 
-def fully_evaluated(matrix: Matrix | None, full: bool) -> bool:
-    """Whether every task with an environment has results after each stage from its own on, or, if `full`, after all."""
+def fully_evaluated(matrix: Matrix | None, options: Options, ends: Sequence[int]) -> bool:
+    """Whether all results are there that the options ask for; `ends` are those of the suite."""
     if matrix is None:
-        return False
-    last = len(matrix.tasks) - 1
+        return options.evaluate == "none"
+    count = len(matrix.tasks)
+    stages = range(count - 1 if matrix.joint else 0, count)
+    played = matrix.played()
     return all(
-        row[task] is not None
-        for stage, row in enumerate(matrix.returns)
-        for task in matrix.played(None if full else stage + 1)
-        if stage == last or not matrix.joint
+        matrix.returns[stage][task] is not None
+        for stage in stages
+        for task in options.tasks_after(stage, count, ends)
+        if task in played
     )
 
 

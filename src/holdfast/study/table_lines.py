@@ -20,6 +20,7 @@ Value = str | Estimate
 SEEDS, TASK, DATA = "seeds", "task", "the data itself"
 SUCCESS, SUCCESS_LOST = "success %", "success F %"
 MADE = {"budget": "budget", "protocol": "protocol.name"}  # columns that say how runs were made, and the settings
+NOT_MEASURED = "not measured"
 MEASURES = ("copies", "NormAvg", "AvgGap", "AvgF")  # that the publication has
 
 
@@ -128,7 +129,7 @@ def _task_line(entry: TableEntry, summary: Summary | None, task: str) -> TableLi
         numbers["episodes"] = str(summary.distinct[task])
     if task in summary.learned:
         numbers["when learned"] = summary.learned[task]
-        numbers["F"] = summary.lost[task]
+        numbers["F"] = summary.lost.get(task, NOT_MEASURED)
     elif task in summary.scores:
         numbers["return"] = _scores(summary)[task]
     rates = {"return": summary.success[task]} if task in summary.success else {}
@@ -139,7 +140,7 @@ def _sweep(entry: TableEntry, task: str) -> dict[str, Value]:
     """The best over several target returns, or "not measured" if only the publication has it."""
     if task in entry.sweep:
         return {SWEEP: entry.sweep[task]}
-    return {SWEEP: "not measured"} if task in (entry.row or {}).get(SWEEP, {}) else {}
+    return {SWEEP: NOT_MEASURED} if task in (entry.row or {}).get(SWEEP, {}) else {}
 
 
 def seeds_text(entry: TableEntry) -> str:
@@ -169,7 +170,7 @@ def _measures(summary: Summary) -> dict[str, Value]:
         "AvgGap": summary.gap,
         "IQM": summary.middle,
         "behind the expert": summary.behind,
-        "AvgF": summary.forgetting,
+        "AvgF": summary.forgetting or (NOT_MEASURED if summary.since_learned else None),
         SUCCESS: _per_cent(summary.mean_success),
         SUCCESS_LOST: _per_cent(summary.success_forgetting),
         "copies": fewest_to_most(summary.copies),

@@ -170,5 +170,5 @@ def _again(arm: ArmTask, name: str, transitions: int) -> str:
 def make_simulators(environment: str, protocol: Protocol) -> Workers:
     """Simulators of a task, in parallel processes."""
     if find_spec("panda_gym") is None:
-        raise Mistake(f"{MISSING}, or learn with --no-evaluate and evaluate where it is")
+        raise Mistake(f"{MISSING}, or learn with --evaluate none and evaluate where it is")
     return Workers(partial(make_shared, environment), min(protocol.lanes, protocol.episodes))

@@ -75,6 +75,11 @@ class Setting:
         runs = np.array([matrix.mean for matrix in self.matrices], float)  # (runs, stages, tasks), nan for none
         return [[None if np.isnan(cell) else float(cell) for cell in row] for row in runs.mean(axis=0)]
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some run has a task that was not played after every stage."""
+        return any(matrix.has_gaps for matrix in self.matrices)
+
     def carried(self, stage: int, task: int) -> bool:
         """Whether this result was carried over from an earlier stage in every run."""
         return all(matrix.carried[stage][task] is not None for matrix in self.matrices)

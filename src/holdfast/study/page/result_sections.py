@@ -42,7 +42,7 @@ def _cells(number: int, setting: Setting, tasks: list[str], normed: bool) -> lis
         *(_task(setting, task) for task in tasks),
         *([_estimate(summary.normalised) if summary.normalised else ""] if normed else []),
         _estimate(summary.gap) if summary.gap else "",
-        typeset(summary.forgotten),
+        "not measured" if summary.since_learned and not summary.forgetting else typeset(summary.forgotten),
         fewest_to_most(summary.copies),
         typeset(summary.bytes / 1e6),
         fewest_to_most(summary.distinct.values()),
@@ -82,6 +82,8 @@ def matrix_section(found: Study) -> Section:
         f"{found.reference_name}; the number is the mean return. “=” marks results carried over from an earlier "
         "stage: all that acts in the task was equal to the bit, and so were the episodes."
     )
+    if any(setting.has_gaps for setting in found.settings):
+        said += " Where a cell is empty, the task was not played after that stage."
     drawings = [matrix_figure(found, setting) for setting in found.settings]
     return Section("matrix", "After every task", paragraph(said), drawings)
 
@@ -91,7 +93,7 @@ def curves_section(found: Study) -> Section:
     said = (
         f"The background is the task being trained, a line is a task in the colour of its own background. 1 is "
         f"{found.reference_name}; where returns are negative the fraction is turned round, so that less is worse. "
-        "Tasks are evaluated after every stage and not in between, so a line has one point a stage"
+        "Tasks are evaluated after stages and not in between, so a line has at most one point a stage"
     )
     several = any(len(setting.runs) > 1 for setting in found.settings)
     seeds = "; thin lines are single seeds." if several else "."

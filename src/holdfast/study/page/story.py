@@ -39,9 +39,11 @@ def what_was_done(found: Study) -> str:
     carried = any(origin is not None for run in runs for row in run.matrix.carried for origin in row)
     same = "; where nothing that acts in a task had changed, its result was carried over" if carried else ""
     episodes = f"Each was played in at least {counted(fewest, 'distinct episode')}."
+    played = "After every task all tasks so far were played"
+    if gaps := [setting.label for setting in found.settings if setting.has_gaps]:
+        played += f" (of {listed_settings(gaps)} not all of them, so that AvgF is not measured)"
     return (
-        f"{counted(len(runs), 'run')} of {learners} learned {_tasks(found)}. "
-        f"After every task all tasks so far were played{same}. {episodes}{_unsure(found)}"
+        f"{counted(len(runs), 'run')} of {learners} learned {_tasks(found)}. {played}{same}. {episodes}{_unsure(found)}"
     )
 
 
@@ -85,8 +87,9 @@ def what_was_forgotten(found: Study) -> list[str]:
         said.append("Every learner forgot something.")
     if lost:
         most = lost[-1]
+        how = "AvgF" if most.summary.forgetting else "from right after learning to the end"
         said.append(
-            f"Most was forgotten by {most.label}: {typeset(most.summary.forgotten)} of return on average (AvgF)."
+            f"Most was forgotten by {most.label}: {typeset(most.summary.forgotten)} of return on average ({how})."
         )
     if joint:
         said.append(f"All tasks were learned at once by {_all_of(found, joint)}, so there was nothing to forget.")
