@@ -19,8 +19,7 @@ class Options:
     """Options of a run that do not change what is learned."""
 
     evaluate: Literal["every", "ends", "none"] = "every"
-    """What to evaluate: all tasks so far after every task; only each task right after it was learned, and all tasks at
-    the ends that the suite names and after the last task; or nothing. `holdfast evaluate` plays the rest later."""
+    """When to evaluate: after every task, each task once it is learned and all tasks at the ends, or not at all."""
     re_evaluate: bool = False
     """Play every episode again, even if neither the policy nor the episodes changed since an earlier stage."""
     full_matrix: bool = False
