@@ -162,7 +162,7 @@ def test_another_setting_has_another_folder(setting, tmp_path):
     assert address(plain.spec) != address(other.spec)
 
 
-@pytest.mark.parametrize("setting", ["evaluate = false", "save_every = 1.0", "tensorboard = false"])
+@pytest.mark.parametrize("setting", ['evaluate = "none"', "save_every = 1.0", "tensorboard = false"])
 def test_how_a_run_is_carried_out_does_not_name_its_folder(setting, tmp_path):
     plain, other = (jobs_of(grid(tmp_path, f'[[a]]\nlearner="affinity-l"\n{more}'))[0] for more in ("", setting))
     assert address(plain.spec) == address(other.spec)
