@@ -219,7 +219,7 @@ def test_a_run_evaluated_later_gives_the_same_and_its_tasks_succeed_or_not(tmp_p
     words = ["--suite", "cw20", "--learner", "tsn-core", "--budget", "smoke", "--order", TASK, f"{TASK}-2"]
     words += ["--no-tensorboard", "--net.width", "16", "--fit.steps", "3", "--device", "cpu"]
     main(["run", *words, "--out", str(tmp_path / "now")])
-    main(["run", *words, "--out", str(tmp_path / "later"), "--no-evaluate"])
+    main(["run", *words, "--out", str(tmp_path / "later"), "--evaluate", "none"])
     main(["evaluate", str(tmp_path / "later")])
     assert contents(tmp_path / "now") == contents(tmp_path / "later")
     assert "success" in capsys.readouterr().out

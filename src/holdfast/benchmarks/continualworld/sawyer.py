@@ -62,5 +62,5 @@ def make_environment(name: str) -> UntilSuccess:
 def make_simulators(name: str, protocol: Protocol) -> Workers:
     """Environments of a task, in parallel processes."""
     if find_spec("metaworld") is None:
-        raise Mistake(f"{MISSING}, or learn with --no-evaluate and evaluate where it is")
+        raise Mistake(f"{MISSING}, or learn with --evaluate none and evaluate where it is")
     return Workers(partial(make_environment, name), min(protocol.lanes, protocol.episodes))
