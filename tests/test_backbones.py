@@ -1,4 +1,4 @@
-"""What holds for every registered backbone."""
+"""What holds for every registered backbone, and for networks that have one inside."""
 
 import json
 
@@ -9,10 +9,16 @@ from torch.func import vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from holdfast.data.normaliser import Normaliser
+from holdfast.data.randomness import torch_stream
+from holdfast.learners.codes import TaskCodes
 from holdfast.learners.learner import new_net, windows_of
-from holdfast.nets.backbone import call, parameter_count
+from holdfast.nets.adapted import Adapted
+from holdfast.nets.backbone import Backbone, NetConfig, call, parameter_count
+from holdfast.nets.conditioned import Conditioned
 from holdfast.nets.policy import CapturedEpisodes, Policy
 from holdfast.registry import NETS
+from holdfast.tasks.interface import Interface
+from holdfast.training.step import trainable
 from tests.tiny import pixel_suite, tiny_plan, tiny_suite
 
 SUITES = {
@@ -20,18 +26,33 @@ SUITES = {
     "toy-continuous": lambda: tiny_suite("toy-continuous"),
     "pixels": pixel_suite,
 }
-EVERY = pytest.mark.parametrize(("backbone", "kind"), [(name, kind) for name in NETS for kind in SUITES])
+NAMES = [*NETS, *(f"{wrapper} {name}" for wrapper in ("adapted", "conditioned") for name in NETS)]
+EVERY = pytest.mark.parametrize(
+    ("backbone", "kind"),
+    [(name, kind) for name in NAMES for kind in SUITES if not (name.startswith("conditioned") and kind == "pixels")],
+)
+REGISTERED = pytest.mark.parametrize(("backbone", "kind"), [(name, kind) for name in NETS for kind in SUITES])
 
 
 def made(backbone: str, kind: str):
     """A network without dropout, its task, and a batch of the task's windows."""
     suite = SUITES[kind]()
-    config = tiny_plan(suite, "naive", backbone, net__dropout=0.0).config
-    task, net = suite.tasks[0], new_net(config.net, suite.interface, 0)
+    wrapper, _, name = backbone.rpartition(" ")
+    config = tiny_plan(suite, "naive", name, net__dropout=0.0).config
+    task, net = suite.tasks[0], wrapped(wrapper, config.net, suite.interface)
     windows = windows_of(
         task.dataset, task.interface.normaliser(task.dataset), task.interface.actions.active, config, "cpu"
     )
     return net, task, windows.sample(8, np.random.default_rng(0))
+
+
+def wrapped(wrapper: str, config: NetConfig, interface: Interface) -> Backbone:
+    """A network, by itself or in a network that has it inside."""
+    if wrapper == "adapted":
+        return Adapted(new_net(config, interface, 0), 2, 0.5, True, torch_stream(0))
+    if wrapper == "conditioned":
+        return Conditioned(new_net(config, TaskCodes(5).widened(interface), 0), torch.eye(5)[2], interface)
+    return new_net(config, interface, 0)
 
 
 def observed(task, rows: int = 3) -> torch.Tensor:
@@ -45,7 +66,7 @@ def test_the_output_is_a_finite_loss_that_trains_every_parameter(backbone, kind)
     assert loss.shape == ()
     assert loss.isfinite()
     loss.backward()
-    assert [name for name, parameter in net.named_parameters() if parameter.grad is None] == []
+    assert [name for name, parameter in trainable(net).items() if parameter.grad is None] == []
 
 
 @EVERY
@@ -100,7 +121,7 @@ def test_fixed_shapes_act_as_growing_ones_do(backbone, kind):
         assert np.allclose(*actions, atol=1e-5)
 
 
-@EVERY
+@REGISTERED
 def test_masks_may_cover_parameters_of_the_network_and_of_no_excluded_module(backbone, kind):
     net, _, _ = made(backbone, kind)
     names = dict(net.named_parameters())
@@ -110,7 +131,7 @@ def test_masks_may_cover_parameters_of_the_network_and_of_no_excluded_module(bac
     assert not any(name.split(".")[0] in net.config.unmasked for name in covered)
 
 
-@EVERY
+@REGISTERED
 def test_parameters_are_counted_without_allocating_them(backbone, kind):
     net, _, _ = made(backbone, kind)
     counted = parameter_count(net.config, net.interface)

@@ -4,7 +4,6 @@ from math import prod
 
 import pytest
 import torch
-from torch.func import vmap
 
 from holdfast.data.randomness import numpy_stream, torch_stream
 from holdfast.errors import Mistake
@@ -12,7 +11,7 @@ from holdfast.learners.learner import new_net
 from holdfast.learners.lora import Lora
 from holdfast.learners.tensors import Tensors
 from holdfast.nets.adapted import Adapted
-from holdfast.nets.backbone import Backbone, call
+from holdfast.nets.backbone import Backbone
 from holdfast.registry import NETS
 from holdfast.tasks.suite import Suite
 from holdfast.training.step import trainable
@@ -80,20 +79,6 @@ def test_only_the_adapter_is_trained_and_its_rank_is_never_more_than_a_matrix_ha
     alone = adapted(backbone, tiny_suite(), vectors=False)
     assert {name.partition(".")[0] for name in trainable(alone)} == {"down", "up"}
     assert set(alone.parameters_in_use()) == set(alone.matrix_names)
-
-
-@pytest.mark.parametrize("backbone", NETS)
-def test_an_adapted_network_works_with_substituted_parameters_and_under_vmap(backbone):
-    suite = tiny_suite()
-    model = adapted(backbone, suite)
-    parameters = {name: tensor.detach() for name, tensor in model.named_parameters()}
-    changed = {name: tensor + 0.1 for name, tensor in parameters.items()}
-    seen = torch.rand(3, *suite.interface.observation)
-    stacked = {name: torch.stack([parameters[name], changed[name]]) for name in parameters}
-    both = vmap(lambda each: call(model, each, "latents", seen))(stacked)
-    assert torch.equal(call(model, parameters, "latents", seen), model.latents(seen))
-    assert torch.allclose(both[0], model.latents(seen), atol=1e-6)
-    assert torch.allclose(both[1], call(model, changed, "latents", seen), atol=1e-5)
 
 
 def test_the_base_and_earlier_adapters_stay_as_they_are_and_the_first_task_has_none():

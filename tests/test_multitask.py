@@ -12,8 +12,12 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import fingerprint
 from holdfast.learners import multitask
 from holdfast.registry import NETS
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import run
+from holdfast.runs.state import state_of
 from tests.test_learner_contract import fingerprints, same
+from tests.test_resume import OFTEN, Interruption, run_tiny, save_and_stop
 from tests.tiny import QUIET, pixel_suite, tiny_learner, tiny_suite, windows_in
 
 
@@ -45,6 +49,15 @@ def test_it_takes_the_steps_of_every_task_and_is_evaluated_after_the_last_alone(
     assert max(event["step"] for event in events if event["kind"] == "train") == 3 * 12
     assert matrix.returns[:2] == [[None] * 3] * 2
     assert all(matrix.returns[2])
+
+
+def test_an_interrupted_run_says_how_many_of_all_steps_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FolderRecorder, "save", save_and_stop)
+    with pytest.raises(Interruption):
+        run_tiny("multitask", tmp_path, OFTEN)
+    assert "learning all tasks: step 4 of 36" in state_of(RunFolder(tmp_path)).known()
 
 
 @pytest.mark.parametrize("backbone", NETS)
