@@ -23,7 +23,7 @@ from holdfast.runs.run import run
 from holdfast.training.ranks import Ranks, ranks
 from tests.tiny import QUIET, RETAINING, contents, tiny_learner, tiny_suite, windows_in
 
-LEARNERS = ["naive", "cumulative", "ewc", "si", "single", "tsn-core", "affinity-l"]
+LEARNERS = ["naive", "cumulative", "er", "ewc", "si", "l2", "multitask", "single", "lora", "tsn-core", "affinity-l"]
 OFTEN = Options(tensorboard=False, save_every=0.0)
 
 
