@@ -11,9 +11,11 @@ import numpy as np
 from holdfast.data.conform import conform
 from holdfast.errors import Mistake
 from holdfast.evaluation.metrics import (
+    area_under,
     avg_forgetting,
     avg_gap,
     backward_transfer,
+    curve_transfer,
     forgetting,
     forward_transfer,
     mean_success,
@@ -35,8 +37,27 @@ CELLS = {  # the type of each kind of result
     "carried": int,
     "scores": dict[str, float],
 }
-SINCE_0_2 = ("joint", "offline", "scores")  # fields that matrices of version 0.1 do not have
-METRICS = ("NormAvg", "AvgGap", "AvgF", "BWT", "FWT", "Success", "SuccessF")
+SINCE_0_2 = ("joint", "offline", "scores", "curves", "single_curves", "stage_bytes")  # fields that 0.1 lacks
+METRICS = ("NormAvg", "AvgGap", "AvgF", "BWT", "FWT", "Success", "SuccessF", "FT")
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The results of a task's policy at a moment of its training."""
+
+    at: int  # per cent of the training steps
+    returns: list[float]
+    successes: list[bool]
+    distinct: int  # number of different episodes
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.at <= 100:
+            raise Mistake(f"a point of a curve must be at 1 to 100 % of the training steps, got {self.at}")
+        if len(self.returns) != len(self.successes) or not 1 <= self.distinct <= len(self.returns):
+            raise Mistake(f"the point of a curve at {self.at} % must have a return and a success for each episode")
+
+
+Curves = dict[str, list[CurvePoint]]  # by task, in the order of training
 
 
 @dataclass
@@ -63,7 +84,10 @@ class Matrix:
     task_copy: dict[str, int] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
     accounts: list[dict[str, Any]] = field(default_factory=list)  # per copy: occupied, free, and each task's share
+    stage_bytes: list[int] = field(default_factory=list)  # the total after each stage
     single: list[float | None] | None = None  # mean return of each task when learned alone, for FWT
+    curves: Curves = field(default_factory=dict)  # success in the course of training, for FT
+    single_curves: Curves = field(default_factory=dict)  # the same when each task is learned alone
 
     def __post_init__(self) -> None:
         for name in CELLS:
@@ -81,6 +105,11 @@ class Matrix:
         for cells in (self.returns, self.successes, self.lengths, self.distinct_episodes, self.scores):
             cells[stage][task] = cells[origin][task]
         self.carried[stage][task] = origin
+
+    def record_point(self, task: int, point: CurvePoint) -> None:
+        """Enters a point of a task's learning curve."""
+        name = self.tasks[task]
+        self.curves[name] = sorted([*self.curves.get(name, []), point], key=lambda known: known.at)
 
     def record_score(self, stage: int, task: int, score: dict[str, float]) -> None:
         """Enters the offline score of a task that has no environment."""
@@ -155,8 +184,20 @@ class Matrix:
             "BWT": backward_transfer(done, played),
             "FWT": forward_transfer(done, self.single, played) if self.single else None,
             "SuccessF": success_forgetting(rates, played) if self.knows_success else None,
+            "FT": self._curve_transfer(played),
         }
         return metrics
+
+    def _curve_transfer(self, played: Sequence[int]) -> float | None:
+        """FT; None unless every task has a curve, and one of being learned alone with the same points."""
+        tasks = [self.tasks[task] for task in played]
+        own, single = (success_curves(curves, tasks) for curves in (self.curves, self.single_curves))
+        if own is None or single is None or own.at != single.at:
+            return None
+        areas = [
+            area_under(np.array([np.mean(task, axis=-1) for task in found.rates]), found.at) for found in (own, single)
+        ]
+        return float(curve_transfer(*areas).mean())
 
     @property
     def final(self) -> dict[str, list[float]]:
@@ -224,6 +265,8 @@ class Matrix:
             raise Mistake("tasks must be different names")
         if any(len(values) != count for values in (self.targets, self.single or self.tasks)):
             raise Mistake("there must be one target per task")
+        if not {*self.curves, *self.single_curves} <= set(self.tasks):
+            raise Mistake("there are curves of other tasks")
         if not set(self.offline) <= set(self.tasks):
             raise Mistake(f"offline names other tasks: {', '.join(self.offline)}")
         for name, kind in CELLS.items():
@@ -280,6 +323,25 @@ def _means(cells: Cells) -> list[list[float | None]]:
 def over_tasks(metric: Callable[..., Any], targets: Sequence[float]) -> Measure:
     """A metric of final returns as a measure of arrays (..., tasks)."""
     return lambda means: metric(list(np.moveaxis(means, -1, 0)), targets)
+
+
+@dataclass(frozen=True)
+class SuccessCurves:
+    """The success of several tasks in the course of their training, at equal shares of their steps."""
+
+    at: tuple[int, ...]  # per cent of the training steps
+    rates: list[np.ndarray]  # by task: the success of each episode, (points, episodes)
+    distinct: list[int]  # by task: the smallest number of different episodes
+
+
+def success_curves(curves: Curves, tasks: Sequence[str]) -> SuccessCurves | None:
+    """The curves of these tasks; None unless all of them have one, with the same points."""
+    found = [curves.get(task, []) for task in tasks]
+    shares = {tuple(point.at for point in points) for points in found}
+    if len(shares) != 1 or () in shares:
+        return None
+    rates = [np.array([point.successes for point in points], float) for points in found]
+    return SuccessCurves(shares.pop(), rates, [min(point.distinct for point in points) for points in found])
 
 
 def reference(single: Matrix, tasks: Sequence[str]) -> list[float | None]:

@@ -68,6 +68,20 @@ def forward_transfer(performance: Performance, single: Row, tasks: Tasks = None)
     return _mean([_difference(performance[j][j], single[j]) for j in _counting(performance, tasks) if j > 0])
 
 
+def area_under(rates: np.ndarray, at: Sequence[float]) -> np.ndarray:
+    """The mean height of success curves (..., points) from 0 to the last of the points `at`, by trapezoids.
+
+    `at` are shares of the training steps; the curves start at success 0 before the first step.
+    """
+    before = np.concatenate([np.zeros_like(rates[..., :1]), rates[..., :-1]], axis=-1)
+    return ((before + rates) / 2 * np.diff([0, *at])).sum(axis=-1) / at[-1]
+
+
+def curve_transfer(area: np.ndarray, single: np.ndarray) -> np.ndarray:
+    """FT_j: (AUC_j - S_j) / (1 - S_j), where S_j is the area of task j when learned alone (Continual World)."""
+    return (area - single) / (1 - single)
+
+
 def _difference(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one - other
 

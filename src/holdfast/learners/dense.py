@@ -170,4 +170,13 @@ class DenseLearner(OneNetworkLearner):
             check_fits(self.learned[0], self.shape, task)
         with self.unchanged_by_failure():
             windows = self.begin(task, len(self.roles))
+            recorder.playable(lambda: self._unfinished_policy(task))
             self.fit_task(Lesson(task, windows, derive(self.seed, "fit", task.name), recorder, datasets))
+
+    def _unfinished_policy(self, task: Task) -> Policy:
+        """The policy of the task that is being trained, as it would be if training ended now."""
+        self.roles[task.name] = self.role_in(task)
+        try:
+            return self.policy(task.name)
+        finally:
+            del self.roles[task.name]

@@ -28,6 +28,10 @@ class Single(Learner):
         net = new_net(self.config.net, task.interface, self.seed, task.name).to(self.device)
         normaliser, active = treat(self.config, task.interface, task.dataset)
         windows = windows_of(task.dataset, normaliser, active, self.config, self.device)
+        role = self.role_in(task)
+        recorder.playable(
+            lambda: self.acting(role, self.own_net(role, task.interface, parameters_of(net)), normaliser)
+        )
         fit(net, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder, "task")
         self.parameters[task.name], self.normalisers[task.name] = parameters_of(net), normaliser
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -82,8 +82,10 @@ class Sparse(SubnetworkLearner):
         masked = begin(self.subnets, net, room.layout, start).to(self.device)
         normaliser = task.interface.normaliser(task.dataset)
         windows = windows_of(task.dataset, normaliser, task.interface.actions.active, self.config, self.device)
+        role, claim_now = self.role_in(task), partial(claim, self.subnets, masked, decision.copy, normaliser)
+        recorder.playable(lambda: self.acting_in(role, room.shape, *claim_now()))
         fit(masked, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder, "task")
-        claimed, subnetwork = claim(self.subnets, masked, decision.copy, normaliser)
+        claimed, subnetwork = claim_now()
         kept = self._keep(task, room, claimed, subnetwork)
         # Nothing below can fail, so a failure leaves the learner unchanged.
         self.own(task.name, room, claimed, subnetwork, kept)

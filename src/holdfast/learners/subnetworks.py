@@ -7,7 +7,7 @@ import torch
 
 from holdfast.data.conform import conform
 from holdfast.data.normaliser import Normaliser
-from holdfast.learners.learner import Learner, LearnerConfig, Snapshot, new_net
+from holdfast.learners.learner import Learner, LearnerConfig, Role, Snapshot, new_net
 from holdfast.learners.tensors import Tensors, part, under
 from holdfast.nets.backbone import Backbone
 from holdfast.nets.policy import Policy
@@ -101,8 +101,11 @@ class SubnetworkLearner(Learner):
 
     def policy(self, name: str, task: Task | None = None) -> Policy:
         role, subnetwork = self.role(name, task), self.subnetworks[name]
-        shape = self.shapes[subnetwork.copy]
-        tensors = effective(self.model_copies[subnetwork.copy], subnetwork, self.layout(shape))
+        return self.acting_in(role, self.shapes[subnetwork.copy], self.model_copies[subnetwork.copy], subnetwork)
+
+    def acting_in(self, role: Role, shape: Interface, copy: Copy, subnetwork: Subnetwork) -> Policy:
+        """The policy of a subnetwork in a copy, whose network was built for the interface `shape`."""
+        tensors = effective(copy, subnetwork, self.layout(shape))
         return self.acting(role, self.own_net(role, shape, tensors), subnetwork.normaliser)
 
     def accounts(self) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ KINDS: dict[str, dict[str, Any]] = {  # the fields that each kind must have
     "train": {"stage": int, "task": str, "step": int, "loss": float},
     "evaluate": {"stage": int, "task": str, "mean": float},
     "score": {"stage": int, "task": str, "score": dict[str, float]},
+    "curve": {"stage": int, "task": str, "at": int, "step": int, "success": float},
 }
 OPTIONAL = {"phase": str, "phases": dict[str, int]}  # which events of version 0.1 do not have
 
@@ -64,5 +65,7 @@ def without_undone(events: Iterable[Event]) -> list[Event]:
 
 def _undone(event: Event, resume: Event) -> bool:
     saved = resume.get("phases", {ONLY_PHASE: resume["step"]})  # steps by phase
+    if event["kind"] == "curve":  # a point that was measured is not measured again
+        return False
     kept = event["kind"] in ("train", "learn") and event["step"] <= saved.get(event.get("phase", ONLY_PHASE), 0)
     return event.get("stage") == resume["stage"] and not kept

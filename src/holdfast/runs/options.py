@@ -20,6 +20,8 @@ class Options:
 
     evaluate: Literal["every", "ends", "none"] = "every"
     """When to evaluate: after every task, each task once it is learned and all tasks at the ends, or not at all."""
+    evaluate_at: tuple[int, ...] = ()
+    """Per cents of a task's training steps after which 10 episodes are played, for forward transfer: 10 25 50 100."""
     re_evaluate: bool = False
     """Play every episode again, even if neither the policy nor the episodes changed since an earlier stage."""
     full_matrix: bool = False
@@ -39,6 +41,8 @@ class Options:
         validate(self)
         if self.full_matrix and self.evaluate == "ends":
             raise Mistake("--full-matrix evaluates all tasks after every task: leave it or --evaluate ends out")
+        if list(self.evaluate_at) != sorted({*self.evaluate_at} & {*range(1, 101)}):
+            raise Mistake(f"--evaluate-at takes rising per cents from 1 to 100, got {self.evaluate_at}")
 
     def tasks_after(self, stage: int, count: int, ends: Sequence[int]) -> range:
         """Which of `count` tasks to evaluate after a stage; `ends` are the numbers of tasks that the suite names."""

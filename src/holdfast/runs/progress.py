@@ -1,6 +1,7 @@
 """The progress of learning, recorded in the run folder and shown on the screen."""
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NoReturn, Self
@@ -13,7 +14,9 @@ from torch import Tensor
 
 from holdfast.agent.index import ONLY_PHASE
 from holdfast.data.printable import printable
+from holdfast.nets.policy import Policy
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.learning_curve import LearningCurve
 from holdfast.runs.signals import Interruption
 from holdfast.training.cache import Cache
 
@@ -138,10 +141,13 @@ class FolderRecorder:
         board: "Board | None",
         cache: Cache,
         interruption: Interruption,
+        curve: LearningCurve | None = None,
     ) -> None:
         self.folder, self.screen, self.current = folder, screen, current
         self.save_every, self.board, self.cache = save_every, board, cache
-        self.interruption = interruption
+        self.interruption, self.curve = interruption, curve
+        self.policy: Callable[[], Policy] | None = None  # makes the policy of what is being trained
+        self.steps = 0  # of the phase that is played in between
         self.saved = time.monotonic()
         self.phases: list[str] = []  # those that were begun; the last one is going on
 
@@ -187,6 +193,19 @@ class FolderRecorder:
 
     def stop(self, done: int, total: int) -> NoReturn:
         self.interruption.stop(f"at step {done} of {total} of task {self.current.name}")
+
+    def playable(self, policy: Callable[[], Policy]) -> None:
+        self.policy = policy
+
+    def pauses(self, phase: str, steps: int) -> Sequence[int]:
+        if self.curve is None or self.policy is None or phase != ONLY_PHASE:
+            return ()
+        self.steps = steps
+        return sorted(self.curve.steps(steps).values())
+
+    def pause(self, done: int) -> None:
+        if self.curve and self.policy:
+            self.curve.play(self.policy(), done, self.steps)
 
 
 class Board:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ import numpy as np
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.cached import evaluate_once
-from holdfast.evaluation.matrix import Matrix, reference
+from holdfast.evaluation.matrix import CurvePoint, Curves, Matrix, reference
 from holdfast.evaluation.offline import offline_score
 from holdfast.evaluation.rollouts import Evaluation
-from holdfast.learners.learner import Learner
+from holdfast.learners.learner import Learner, Snapshot
 from holdfast.nets.policy import Policy
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.learning_curve import LearningCurve
 from holdfast.runs.session import Session
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import Suite
@@ -33,7 +35,7 @@ class Results:
         self.protocol = self.learner.plan.protocol
         self.matrix = self.folder.read_matrix() or empty_matrix(suite, self.learner)
         if self.options.reference:
-            self.matrix.single = single_results(self.options.reference, suite, self.protocol)
+            self.matrix.single, self.matrix.single_curves = single_results(self.options.reference, suite, self.protocol)
 
     def evaluate(self, stage: int) -> None:
         """Evaluates the tasks that the options ask for; a result is carried over if its policy did not change."""
@@ -47,6 +49,21 @@ class Results:
             done += 1
             self._keep()
             self.session.screen.show(name, done, len(asked), f"{task} {value:.4g}")
+
+    def curve(self, tasks: Sequence[Task]) -> LearningCurve | None:
+        """The learning curve of a task that is about to be trained, if it is asked for and the task can be played."""
+        task = tasks[0]
+        if len(tasks) > 1 or not task.environments:
+            return None
+        known = [point.at for point in self.matrix.curves.get(task.name, [])]
+        missing = [share for share in self.options.evaluate_at if share not in known]
+        return LearningCurve(task, missing, self.protocol, self.session.cache, partial(self._keep_point, task.name))
+
+    def _keep_point(self, task: str, point: CurvePoint, step: int) -> None:
+        index, success = self._index(task), float(np.mean(point.successes))
+        self.matrix.record_point(index, point)
+        self._keep()
+        self.folder.event("curve", stage=index, task=task, at=point.at, step=step, success=success)
 
     def _asked(self, stage: int) -> list[Task]:
         """The tasks that the options ask for after a stage, and those whose result is carried over at no cost."""
@@ -123,7 +140,9 @@ class Results:
         if len(learner.learned) == self.folder.learned:  # not at another stage, nor with tasks after the plan's
             matrix.copies, matrix.accounts = learner.copies, learner.accounts()
             matrix.task_copy = {name: learner.task_copy(name) for name in learner.learned}
-        matrix.bytes = self.folder.store.bytes(self.folder.learned - 1)
+        if self.folder.learned:
+            matrix.bytes = self.folder.store.bytes(self.folder.learned - 1)
+        matrix.stage_bytes = [self.folder.store.bytes(stage)["total"] for stage in range(self.folder.learned)]
         self.folder.write_matrix(matrix)
 
     def _unchanged_since(self, stage: int, task: Task) -> int | None:
@@ -150,11 +169,12 @@ def empty_matrix(suite: Suite, learner: Learner) -> Matrix:
         targets=[task.target for task in suite.tasks],
         joint=learner.joint,
         offline=[task.name for task in suite.tasks if not task.environments],
+        bytes=Snapshot({}, {}, {}).bytes(),
     )
 
 
-def single_results(path: Path, suite: Suite, protocol: Protocol) -> list[float | None]:
-    """The results of a run of the learner `single` with the same targets and protocol."""
+def single_results(path: Path, suite: Suite, protocol: Protocol) -> tuple[list[float | None], Curves]:
+    """The results and the learning curves of a run of the learner `single` with the same targets and protocol."""
     matrix = RunFolder(path).read_matrix()
     if matrix is None or matrix.learner != "single":
         raise Mistake(f"{path} is not an evaluated run of the learner single")
@@ -162,4 +182,5 @@ def single_results(path: Path, suite: Suite, protocol: Protocol) -> list[float |
     same = all(targets.get(task, target) == target for task, target in zip(matrix.tasks, matrix.targets, strict=True))
     if not same or (matrix.suite, matrix.protocol["name"]) != (suite.name, protocol.name):
         raise Mistake(f"{path} cannot be the reference of this run: its suite, protocol or targets differ")
-    return reference(matrix, suite.names)
+    curves = {task: points for task, points in matrix.curves.items() if task in suite.names}
+    return reference(matrix, suite.names), curves

@@ -46,7 +46,7 @@ def lead(suite: Suite, learner: Learner, path: Path, options: Options) -> Matrix
                 if folder.learned <= stage:
                     for known in suite.tasks[: stage + 1]:
                         folder.check_data(known)
-                    session.learn(tasks, datasets_of(suite.tasks))
+                    session.learn(tasks, datasets_of(suite.tasks), results.curve(tasks))
                 session.certify(stage)
                 results.evaluate(stage)
             folder.store.remove_state()

@@ -11,6 +11,7 @@ from holdfast.errors import BrokenRetention
 from holdfast.evaluation.certificates import Certificate, changed, format_of
 from holdfast.learners.learner import Datasets, Learner
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.learning_curve import LearningCurve
 from holdfast.runs.options import Options
 from holdfast.runs.progress import Board, CurrentTask, FolderRecorder, Screen
 from holdfast.runs.restore import restore
@@ -42,7 +43,7 @@ class Session:
         if stage >= 0 and known != stage and not (self.learner.retains and known > stage):
             restore(self.learner, self.folder, self.tasks, stage)
 
-    def learn(self, tasks: Sequence[Task], datasets: Datasets) -> None:
+    def learn(self, tasks: Sequence[Task], datasets: Datasets, curve: LearningCurve | None = None) -> None:
         """Learns a task, or all tasks of a joint learner, and keeps and certifies the result."""
         stage = len(self.folder.store.learned)
         self.bring_learner_to(stage - 1)
@@ -60,6 +61,7 @@ class Session:
                 board=self.board,
                 cache=self.cache,
                 interruption=interruption,
+                curve=curve,
             )
             if self.learner.joint:
                 self.learner.learn_all(tasks, datasets, recorder)

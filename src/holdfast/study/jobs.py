@@ -96,6 +96,7 @@ def _job(grid: Grid, settings: GridSettings, own: Sequence[str], cache: bool) ->
 def address(spec: RunSpec) -> str:
     """A short hash of everything that decides a run's result, except its data, which the run folder checks."""
     decides = [asdict(spec.plan), spec.device, spec.options.full_matrix, str(spec.options.reference)]
+    decides += [spec.options.evaluate_at] if spec.options.evaluate_at else []  # a finished run cannot be played at them
     plan = spec.plan
     plugins = [plugin.sha256 for plugin in plugins_of(plan.suite, plan.learner, plan.backbone)]
     return hashlib.sha256(json.dumps([VERSION, *decides, *plugins]).encode()).hexdigest()[:8]

@@ -45,24 +45,36 @@ class CapturedLoop:
         self.generator = torch.cuda.default_generators[trainer.device.index or 0]
         self.graphs: dict[tuple[int, bool], tuple[Replay, StepInputs]] = {}
         self.pool = torch.cuda.graph_pool_handle()  # shared by all graphs, which never run at the same time
-        self.ahead = self._draw(range(min(trainer.config.log_every, trainer.config.steps)))
+        self.ahead = self._draw(self._stretch(0))
         self._graph(self.ahead[1])
 
+    def _stretch(self, step: int) -> range:
+        """The steps that are drawn together with this one: those whose mean loss is recorded."""
+        config = self.trainer.config
+        first = step // config.log_every * config.log_every
+        return range(first, min(first + config.log_every, config.steps))
+
     def advance(self, steps: range) -> Tensor:
-        """Takes these steps and returns the loss of each; the GPU may still be working on them."""
-        places = self.ahead[1] if self.ahead[0] == steps else self._draw(steps)[1]
+        """Takes these steps of one stretch, and returns the loss of each; the GPU may still be working on them.
+
+        The number of rows is that of the whole stretch, so that bits do not depend on where steps are interrupted.
+        """
+        stretch = self._stretch(steps.start)
+        if self.ahead[0] != stretch:
+            self.ahead = self._draw(stretch)
+        places = self.ahead[1]
         replay, table = self._graph(places)
         rates = torch.tensor([self.trainer.config.rate(step) for step in steps])
-        table.index[: len(steps)].copy_(torch.as_tensor(places.index))
-        table.segments[: len(steps)].copy_(torch.as_tensor(places.segments))
+        rows = slice(steps.start - stretch.start, steps.stop - stretch.start)
+        table.index[: len(steps)].copy_(torch.as_tensor(places.index[rows]))
+        table.segments[: len(steps)].copy_(torch.as_tensor(places.segments[rows]))
         table.rates[: len(steps)].copy_(rates)
         table.row.zero_()
         for step in steps:
             self.generator.manual_seed(derive(self.seed, "dropout", step))
             replay()
-        end = min(steps.stop + len(steps), self.trainer.config.steps)
-        if steps.stop < end:
-            self.ahead = self._draw(range(steps.stop, end))  # while the GPU works
+        if steps.stop == stretch.stop < self.trainer.config.steps:
+            self.ahead = self._draw(self._stretch(steps.stop))  # while the GPU works
         return table.losses[: len(steps)].clone()  # the next steps overwrite the table
 
     def _draw(self, steps: range) -> tuple[range, Places]:

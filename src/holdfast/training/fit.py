@@ -42,7 +42,8 @@ def fit(
     ranks().check_same(key)
     saved = recorder.resume(phase)
     with recorder.cache.entry(key) as entry:
-        losses = restore_result(entry.read(), result(model, addition))
+        cached = None if recorder.pauses(phase, config.steps) else entry.read()  # which has only the end
+        losses = restore_result(cached, result(model, addition))
         if ranks().broadcast_number(losses is not None):
             ranks().broadcast(result(model, addition).values())
             report_cached(losses or [], config, recorder, phase, saved)
@@ -95,13 +96,17 @@ def train(
         progress = Progress.of(saved, trainer.device)
         progress.done = trainer.ranks.broadcast_number(progress.done)
         trainer.ranks.broadcast(trainer.state().values())
+        pauses = recorder.pauses(phase, config.steps)
         while progress.done < config.steps:
-            end = min((progress.done // config.log_every + 1) * config.log_every, config.steps)
+            logged = min((progress.done // config.log_every + 1) * config.log_every, config.steps)
+            end = min([logged, *(step for step in pauses if step > progress.done)])
             taken = loop.advance(range(progress.done, end))
             progress.done += len(taken)
             progress.recent = torch.cat([progress.recent, taken])
-            if progress.done == end:
+            if progress.done == logged:
                 record_loss(progress, config, recorder, phase)
+            if progress.done in pauses:
+                recorder.pause(progress.done)
             interrupted = recorder.interrupted()
             if interrupted or progress.done == config.steps or recorder.due():
                 recorder.save(phase, {**trainer.state(), **progress.tensors(), **packed_key(key)})

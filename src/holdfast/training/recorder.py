@@ -1,9 +1,11 @@
 """Recorders: they keep what happens while a task is learned, and the state that an interrupted fit needs to go on."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
 
 from torch import Tensor
 
+from holdfast.nets.policy import Policy
 from holdfast.training.cache import Cache, NoCache
 
 
@@ -40,6 +42,18 @@ class Recorder(Protocol):
         """Ends an interrupted fit, which is saved, by raising an exception that says how far it came."""
         ...
 
+    def playable(self, policy: Callable[[], Policy]) -> None:
+        """Takes a function that makes the policy of the task as it is now; a learner may call this before its fit."""
+        ...
+
+    def pauses(self, phase: str, steps: int) -> Sequence[int]:
+        """The numbers of steps of a phase, which has so many, after which the policy is to be played."""
+        ...
+
+    def pause(self, done: int) -> None:
+        """Plays the policy after so many steps of the current phase; parameters are up to date."""
+        ...
+
 
 class Silent:
     """Keeps nothing."""
@@ -66,3 +80,12 @@ class Silent:
 
     def stop(self, done: int, total: int) -> NoReturn:
         raise KeyboardInterrupt
+
+    def playable(self, policy: Callable[[], Policy]) -> None:
+        pass
+
+    def pauses(self, phase: str, steps: int) -> Sequence[int]:
+        return ()
+
+    def pause(self, done: int) -> None:
+        pass
