@@ -125,8 +125,10 @@ def test_every_command_says_what_is_not_measured(tmp_path: Path, capsys: pytest.
 
 
 def test_a_forecast_says_when_tasks_are_played() -> None:
-    command = parse_run([*RUN, "--learner", "naive", "--evaluate", "ends"])
-    assert "of each task after it is learned, and of every learned task after 4 tasks" in forecast(command.spec)
+    command = parse_run([*RUN, "--learner", "naive", "--evaluate", "ends", "--evaluate-at", "10", "100"])
+    said = forecast(command.spec)
+    assert "of each task after it is learned, and of every learned task after 4 tasks" in said
+    assert "10 episodes at 10, 100 % of a task's training" in said
 
 
 def test_a_metric_is_none_only_if_a_result_that_it_needs_is_missing() -> None:

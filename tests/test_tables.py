@@ -71,7 +71,7 @@ def published_numbers(suite: str, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("suite", SUITES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "success"])
 def test_every_table_of_the_publication_can_be_asked_for_and_has_all_of_its_numbers(tmp_path, suite, kind):
     a_run(tmp_path, "one", "naive", 0, RETURNS, suite)
     lines = make_table(kind, read_records(tmp_path), paper=True).lines
@@ -86,9 +86,9 @@ def test_every_table_of_the_publication_can_be_asked_for_and_has_all_of_its_numb
 
 def test_the_command_offers_the_tables_and_formats_that_there_are():
     hints = get_type_hints(TableCommand)
-    assert set(get_args(hints["table"])) == set(KINDS)
-    formats, nothing = get_args(hints["format"])
-    assert (set(get_args(formats)), nothing) == ({*FORMATS, "rliable"}, type(None))
+    for name, known in (("table", {*KINDS}), ("format", {*FORMATS, "rliable"})):
+        choices, nothing = get_args(hints[name])
+        assert (set(get_args(choices)), nothing) == (known, type(None))
 
 
 def test_help_names_every_table(capsys):

@@ -29,8 +29,10 @@ class TableCommand:
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS...")]
     """Run folders, folders of run folders, or exports of them, such as results/panda3."""
-    table: Literal["main", "tasks", "thresholds", "single", "aux"] = "main"
-    """Rows of the table: settings of learners, their tasks, thresholds, tasks learned alone, or every run (aux)."""
+    table: Literal["main", "success", "tasks", "thresholds", "single", "aux"] | None = None
+    """Rows: settings of learners (main; success: Continual World's), tasks, thresholds, tasks alone, runs (aux)."""
+    stages: int | None = None
+    """Number of tasks to stop at: runs stand as they were after so many, those of cw20 after 10 as runs of cw10."""
     suite: str | None = None
     """Name of the suite, if there are runs of several."""
     paper: bool = False
@@ -51,7 +53,9 @@ def table_command(words: Sequence[str]) -> None:
     _check_destination(command)
     if not command.runs:
         raise Mistake("a table needs run folders: holdfast table runs/panda3")
-    found = read_records(*command.runs, suite=command.suite, skip=warn_skipped)
+    if command.stages is not None and command.stages < 1:
+        raise Mistake(f"--stages must be at least 1, got {command.stages}")
+    found = read_records(*command.runs, suite=command.suite, skip=warn_skipped, stages=command.stages)
     if command.format is None and not (command.into or command.out) and sys.stdout.isatty():
         print_table(make_table(command.table, found, command.paper))
         return

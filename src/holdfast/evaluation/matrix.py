@@ -1,7 +1,7 @@
 """The results of a run: the returns of all episodes on every task after every stage."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from math import isfinite
 from typing import Any
@@ -118,6 +118,28 @@ class Matrix:
     def played(self, stages: int | None = None) -> list[int]:
         """Indices of the tasks that have an environment, among the first `stages` tasks."""
         return [index for index, task in enumerate(self.tasks[:stages]) if task not in self.offline]
+
+    def first(self, stages: int) -> "Matrix":
+        """The matrix as it was after the first `stages` tasks; the bytes are unknown if they were not recorded."""
+        tasks = self.tasks[:stages]
+        copies = {task: copy for task, copy in self.task_copy.items() if task in tasks}
+        total = self.stage_bytes[stages - 1 : stages]
+        cells: dict[str, Any] = {name: [row[:stages] for row in getattr(self, name)[:stages]] for name in CELLS}
+        return replace(
+            self,
+            **cells,
+            tasks=tasks,
+            targets=self.targets[:stages],
+            offline=[task for task in self.offline if task in tasks],
+            copies=len(set(copies.values())),
+            task_copy=copies,
+            bytes={"total": total[0]} if total else {},
+            accounts=[],
+            stage_bytes=self.stage_bytes[:stages],
+            single=self.single and self.single[:stages],
+            curves={task: points for task, points in self.curves.items() if task in tasks},
+            single_curves={task: points for task, points in self.single_curves.items() if task in tasks},
+        )
 
     def evaluated(self, stage: int) -> bool:
         """Whether all learned tasks with an environment have results for this stage."""

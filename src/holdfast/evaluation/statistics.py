@@ -35,8 +35,12 @@ def resample(
             values = np.asarray(returns, np.float64)
             count = distinct[number][task] if distinct else values.shape[-1]
             episodes = rng.integers(values.shape[-1], size=(np.count_nonzero(rows), count))
+            drawn_means: dict[bytes, np.ndarray] = {}  # many stages have equal returns
             for stage in np.ndindex(values.shape[:-1]):
-                means[(rows, task, *stage)] = values[stage][episodes].mean(axis=1)
+                own = values[stage].tobytes()
+                if own not in drawn_means:
+                    drawn_means[own] = values[stage][episodes].mean(axis=1)
+                means[(rows, task, *stage)] = drawn_means[own]
     return means
 
 

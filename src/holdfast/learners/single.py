@@ -29,9 +29,7 @@ class Single(Learner):
         normaliser, active = treat(self.config, task.interface, task.dataset)
         windows = windows_of(task.dataset, normaliser, active, self.config, self.device)
         role = self.role_in(task)
-        recorder.playable(
-            lambda: self.acting(role, self.own_net(role, task.interface, parameters_of(net)), normaliser)
-        )
+        recorder.playable(lambda: self.acting(role, self.own_net(role, task.interface, parameters_of(net)), normaliser))
         fit(net, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder, "task")
         self.parameters[task.name], self.normalisers[task.name] = parameters_of(net), normaliser
 

@@ -16,6 +16,7 @@ from holdfast.learners.learner import learner_spec
 from holdfast.runs.configure import learner_for, suite_for
 from holdfast.runs.devices import check_device
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.learning_curve import EPISODES
 from holdfast.runs.plan import Plan
 from holdfast.runs.session import threads
 from holdfast.runs.spec import RunSpec
@@ -72,13 +73,15 @@ def folder_line(state: State | None) -> str:
 
 def evaluation(spec: RunSpec, ends: Sequence[int]) -> str:
     """What is played, and when."""
-    if spec.options.evaluate == "none":
-        return "none"
     episodes, count = f"{spec.plan.protocol.episodes} episodes of", len(spec.plan.order)
-    if spec.options.evaluate == "every":
-        return f"{episodes} every learned task after each task"
-    numbers = [str(end) for end in sorted({*ends, count}) if end <= count]
-    return f"{episodes} each task after it is learned, and of every learned task after {' and '.join(numbers)} tasks"
+    numbers = " and ".join(str(end) for end in sorted({*ends, count}) if end <= count)
+    said = {
+        "none": "none",
+        "every": f"{episodes} every learned task after each task",
+        "ends": f"{episodes} each task after it is learned, and of every learned task after {numbers} tasks",
+    }[spec.options.evaluate]
+    moments = ", ".join(map(str, spec.options.evaluate_at))
+    return f"{said}; {EPISODES} episodes at {moments} % of a task's training" if moments else said
 
 
 def duration(steps: int, plan: Plan, found: Suite, device: str) -> str:

@@ -9,12 +9,14 @@ from typing import Any
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
+from holdfast.registry import SUITES
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.plan import completed
 from holdfast.runs.settings import flattened
 from holdfast.study.expert_record import EXPERT
 from holdfast.study.group_labels import label, rank
 from holdfast.study.provenance import Provenance
+from holdfast.tasks.suite import suite_spec
 
 ASIDE = ("suite", "learner", "seed", "threads")  # settings that do not tell two groups of a learner apart
 OLDER = "the same run, made with older versions, or earlier on another device"
@@ -34,6 +36,7 @@ class RunResult:
     datasets: Mapping[str, str] = field(default_factory=dict)  # fingerprints, by task
     made: Provenance = field(default_factory=Provenance)
     instead: tuple[str, ...] = ()  # older ones of the same run, with other versions or on another device
+    longer: str = ""  # the suite of the run, if this is only what it was after its first tasks
 
     @property
     def has_weights(self) -> bool:
@@ -86,12 +89,17 @@ def refuse(problem: str) -> None:
 
 
 def read_runs(
-    *roots: Path, suite: str | None = None, several: str = "choose one with --suite", skip: Skip = refuse
+    *roots: Path,
+    suite: str | None = None,
+    several: str = "choose one with --suite",
+    skip: Skip = refuse,
+    stages: int | None = None,
 ) -> list[RunResult]:
     """Every run of a suite in these folders and under them, each once, whatever the order of the folders.
 
     `several` is what to do where there are runs of several suites, and none is chosen. `skip` is told of every folder
-    that is not a run of ours, or damaged.
+    that is not a run of ours, or damaged. `stages` is the number of tasks after which results are wanted: a run that
+    learned more is cut, and if its first tasks are those of another suite, it is a run of that suite.
     """
     runs = sorted(
         (run for root in roots for run in runs_under(root, skip)), key=lambda run: (-len(run[1]), run[1], str(run[0]))
@@ -101,7 +109,7 @@ def read_runs(
     found = []
     for path, name in paths.values():
         try:
-            found.append(_result(path, name if names.count(name) == 1 else str(path)))
+            found.append(_result(path, name if names.count(name) == 1 else str(path), stages))
         except Mistake as mistake:
             skip(str(mistake))
     where = " and ".join(str(root) for root in roots)
@@ -146,18 +154,32 @@ def _folders(root: Path, skip: Skip) -> Iterator[Path]:
                 skip(f"{path} cannot be read ({problem.strerror})")
 
 
-def _result(path: Path, name: str) -> RunResult:
+def _result(path: Path, name: str, stages: int | None) -> RunResult:
     folder = RunFolder(path)
-    matrix = folder.read_matrix()
+    matrix, plan, datasets = folder.read_matrix(), folder.record["config"], folder.record["datasets"]
+    longer = plan["suite"] if stages and stages < len(folder.order) else ""
+    if stages and longer:
+        if matrix and matrix.joint:
+            raise Mistake(f"{path} learned all tasks at once: it has no results after {stages} tasks")
+        order = folder.order[:stages]
+        plan = {**plan, "order": order, "suite": _suite_of(order, longer)}
+        datasets = {task: datasets[task] for task in order if task in datasets}
+        matrix = matrix and matrix.first(stages)
     return RunResult(
         name=name,
-        plan=folder.record["config"],
+        plan=plan,
         data_returns=folder.record["data_returns"],
         matrix=matrix if matrix and matrix.stages == len(matrix.tasks) else None,
         folder=path,
-        datasets=folder.record["datasets"],
+        datasets=datasets,
         made=Provenance.of(folder),
+        longer=longer,
     )
+
+
+def _suite_of(order: Sequence[str], usual: str) -> str:
+    """The registered suite with these tasks in this order, if there is one."""
+    return next((name for name in SUITES if list(suite_spec(name).order) == list(order)), usual)
 
 
 def _once(results: Sequence[RunResult]) -> list[RunResult]:

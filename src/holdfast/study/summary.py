@@ -34,8 +34,9 @@ class Summary:
     """Means over the runs of a group, after the last task."""
 
     copies: tuple[int, int]  # the fewest and the most
-    bytes: float
+    bytes: float  # nan if they were not recorded
     scores: dict[str, dict[str, float]]  # by task without an environment: the mean of each offline score
+    joint: bool  # whether all tasks were learned at once
     returns: dict[str, Estimate] = field(default_factory=dict)  # by task with an environment, as all that follows
     success: dict[str, Estimate] = field(default_factory=dict)  # by task; all episodes of all runs together
     learned: dict[str, Estimate] = field(default_factory=dict)  # by task: what it was right after it was learned
@@ -119,8 +120,9 @@ def summarise(matrices: Sequence[Matrix], expert: ExpertRecord | None = None) ->
     """The summary of complete runs of one suite in one order; `expert` is what it earned from the same starts."""
     kept = Summary(
         copies=(min(matrix.copies for matrix in matrices), max(matrix.copies for matrix in matrices)),
-        bytes=float(np.mean([matrix.bytes["total"] for matrix in matrices])),
+        bytes=float(np.mean([matrix.bytes.get("total", np.nan) for matrix in matrices])),
         scores=_scores(matrices),
+        joint=matrices[0].joint,
     )
     if not matrices[0].played():
         return kept

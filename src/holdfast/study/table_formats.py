@@ -85,9 +85,10 @@ class TextRow:
 
 
 def rows_of(table: ResultTable, style: Style) -> Iterator[TextRow]:
-    """Our rows; a published row follows the last of ours that it belongs to."""
+    """Our rows; a published row follows the last of ours that it belongs to, or stands alone."""
     for line, following in zip(table.lines, [*table.lines[1:], None], strict=True):
-        yield TextRow([style.text(line.label), *(_cell(line, column, style) for column in table.columns[1:])])
+        if line.values:
+            yield TextRow([style.text(line.label), *(_cell(line, column, style) for column in table.columns[1:])])
         if line.published and not (following and _beside(line) == _beside(following)):
             mark = f" ({table.marks[line.differs]})" if line.differs else ""
             numbers = (_published(line, column, style) for column in table.columns[1:])
@@ -139,7 +140,7 @@ def comma_separated(table: ResultTable) -> str:
     header = ["learner", *columns, *more]
     writer.writerow(map(harmless, header))
     for line, cells in zip(table.lines, found, strict=True):
-        status = "missing" if line.missing else "reference" if not line.runs else "ours"
+        status = "missing" if line.missing else "ours" if line.runs else "reference" if line.values else "published"
         rest = (status, line.source, "; ".join(line.differs), ", ".join(line.runs), " ".join(table.notes))
         row = {"learner": line.label, **cells, **dict(zip(more, rest, strict=True))}
         writer.writerow(harmless(row.get(name, "")) for name in header)

@@ -15,11 +15,16 @@ from holdfast.study.group_labels import telling
 from holdfast.study.groups import Group, RunResult
 from holdfast.study.published import SWEEP, PublishedRow, differences, published_tables
 from holdfast.study.summary import Estimate, Summary, fewest_to_most, summarise
+from holdfast.study.transfer import forward_transfer
 
 Value = str | Estimate
 SEEDS, TASK, DATA = "seeds", "task", "the data itself"
-SUCCESS, SUCCESS_LOST = "success %", "success F %"
-MADE = {"budget": "budget", "protocol": "protocol.name"}  # columns that say how runs were made, and the settings
+SUCCESS, SUCCESS_LOST, TRANSFER = "success %", "success F %", "forward transfer"
+MADE = {  # columns that say how runs were made, and the settings
+    "budget": "budget",
+    "protocol": "protocol.name",
+    "demonstrations": "demonstrations",
+}
 NOT_MEASURED = "not measured"
 MEASURES = ("copies", "NormAvg", "AvgGap", "AvgF")  # that the publication has
 
@@ -31,7 +36,7 @@ class TableLine:
     label: str
     values: Mapping[str, Value]
     rates: Mapping[str, Estimate] = field(default_factory=dict)
-    published: Mapping[str, float] = field(default_factory=dict)
+    published: Mapping[str, float | str] = field(default_factory=dict)
     source: str = ""  # what the publication calls its row
     differs: tuple[str, ...] = ()  # in what these runs differ from the published ones
     runs: tuple[str, ...] = ()
@@ -47,6 +52,7 @@ class TableEntry:
     seeds: Sequence[int] = ()  # that there might be
     expert: ExpertRecord | None = None
     sweep: Mapping[str, Estimate] = field(default_factory=dict)  # by task, the best over several target returns
+    singles: Sequence[Matrix] = ()  # of the learner `single` with the same settings
 
     @property
     def label(self) -> str:
@@ -65,9 +71,9 @@ class TableEntry:
 
     @property
     def made(self) -> dict[str, Value]:
-        """Budget and protocol of its runs, as far as they are recorded."""
+        """Budget, protocol and number of demonstrations of its runs, as far as they have them."""
         settings = self.group.settings if self.group else {}
-        return {column: str(settings[name]) for column, name in MADE.items() if name in settings}
+        return {column: str(settings[name]) for column, name in MADE.items() if settings.get(name) is not None}
 
     def line(self, values: Mapping[str, Value], published: Mapping[str, float], **more: Any) -> TableLine:
         """A line with these values and everything that the lines of an entry share."""
@@ -96,6 +102,19 @@ def run_lines(entry: TableEntry) -> list[TableLine]:
         return [entry.line(names, published)]
     values = {**names, **summary.returns, **_scores(summary), **_measures(summary)}
     return [entry.line(values, published, rates=summary.success)]
+
+
+def success_lines(entry: TableEntry) -> list[TableLine]:
+    """An entry in one line, with the metrics of Continual World."""
+    values: dict[str, Value] = {SEEDS: seeds_text(entry)}
+    summary = entry.summary
+    if entry.group is None or summary is None:
+        return [entry.line(values, {})]
+    known = _measures(summary)
+    values[SUCCESS] = known.get(SUCCESS, "no success")
+    values[TRANSFER] = forward_transfer(entry.group.matrices, entry.singles) or NOT_MEASURED
+    shown = (SUCCESS_LOST, "copies", "MB", "episodes")
+    return [entry.line(values | {name: known[name] for name in shown if name in known}, {})]
 
 
 def task_lines(entry: TableEntry) -> list[TableLine]:
@@ -170,14 +189,19 @@ def _measures(summary: Summary) -> dict[str, Value]:
         "AvgGap": summary.gap,
         "IQM": summary.middle,
         "behind the expert": summary.behind,
-        "AvgF": summary.forgetting or (NOT_MEASURED if summary.since_learned else None),
+        "AvgF": summary.forgetting or (NOT_MEASURED if summary.gap and not summary.joint else None),
         SUCCESS: _per_cent(summary.mean_success),
-        SUCCESS_LOST: _per_cent(summary.success_forgetting),
+        SUCCESS_LOST: _per_cent(summary.success_forgetting) or _unmeasured_loss(summary),
         "copies": fewest_to_most(summary.copies),
-        "MB": Estimate(summary.bytes / 1e6),
+        "MB": NOT_MEASURED if np.isnan(summary.bytes) else Estimate(summary.bytes / 1e6),
         "episodes": fewest_to_most(summary.distinct.values()) if summary.distinct else None,
     }
     return {name: value for name, value in known.items() if value is not None}
+
+
+def _unmeasured_loss(summary: Summary) -> str | None:
+    """What stands for the forgetting of success if a result that it needs is missing."""
+    return NOT_MEASURED if summary.mean_success and not summary.joint else None
 
 
 def _per_cent(rate: Estimate | None) -> Estimate | None:
@@ -214,6 +238,12 @@ def expert_line(expert: ExpertRecord, matrix: Matrix) -> TableLine:
     return TableLine(
         "the expert, same starts", {**_reference(means, matrix), "behind the expert": Estimate(0.0)}, rates
     )
+
+
+def expert_success_line(expert: ExpertRecord, tasks: Sequence[str]) -> TableLine:
+    """The expert's mean success from the starts that learners are evaluated from."""
+    rates = [float(np.mean(expert.successes[task])) for task in tasks]
+    return TableLine("the expert, same starts", {SUCCESS: Estimate(100 * float(np.mean(rates)))})
 
 
 def _reference(means: Mapping[str, float], matrix: Matrix) -> dict[str, Value]:

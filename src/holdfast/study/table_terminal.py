@@ -30,6 +30,8 @@ def print_table(table: ResultTable, console: Console | None = None) -> None:
                 Text(printable(table.columns[at])), justify="right" if at else "left", overflow="fold"
             )
         for row in rows:
+            if row.published and not any(row.cells[at] for at in columns[1:]):
+                continue
             block_table.add_row(*(Text(row.cells[at]) for at in columns), style="dim" if row.published else "")
         console.print(block_table, "")
     for note in notes_of(table):

@@ -7,10 +7,13 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from holdfast.errors import Mistake
+from holdfast.evaluation.matrix import Matrix
+from holdfast.registry import SUITES
 from holdfast.study.best_targets import BEST, best_sweep
 from holdfast.study.expert_record import EXPERT, ExpertRecord, read_expert
 from holdfast.study.group_labels import rank
 from holdfast.study.groups import OLDER, Group, RunResult, Skip, group_runs, read_runs, refuse
+from holdfast.study.other_publications import other_lines, sources
 from holdfast.study.published import (
     SWEEP,
     PublishedRow,
@@ -28,21 +31,35 @@ from holdfast.study.table_lines import (
     SUCCESS,
     SUCCESS_LOST,
     TASK,
+    TRANSFER,
     TableEntry,
     TableLine,
     data_lines,
     differing,
     expert_line,
+    expert_success_line,
     run_lines,
+    success_lines,
     task_lines,
 )
+from holdfast.tasks.suite import Settings, suite_spec
 
-METHOD = (
+BOOTSTRAP = (
     "[from, to] is a 95 % confidence interval: bootstrap percentiles, seeds drawn first, then episodes within each "
-    "(one seed tells nothing of others), and Wilson's for success rates. IQM: the mean of the middle half of all "
-    "runs' and tasks' scores, where 0 is nothing (chance where targets are negative) and 100 the target. AvgF and F "
-    "are exactly 0 where they say 0. episodes: how many distinct ones a mean is of in each run, at least."
+    "(one seed tells nothing of others)"
 )
+EPISODES = "episodes: how many distinct ones a mean is of in each run, at least."
+METHOD = (
+    f"{BOOTSTRAP}, and Wilson's for success rates. IQM: the mean of the middle half of all "
+    "runs' and tasks' scores, where 0 is nothing (chance where targets are negative) and 100 the target. AvgF and F "
+    f"are exactly 0 where they say 0. {EPISODES}"
+)
+TRANSFERRED = (
+    "forward transfer: the mean over tasks of (AUC - S) / (1 - S). AUC is the area under the task's success during its "
+    "training, by trapezoids through the moments of --evaluate-at (10 episodes each), from 0 at the beginning; S is "
+    "the same for the learner single with the same settings, seeds and starts drawn together."
+)
+DIRECTION = "Rows of other publications ({}) are a direction, not a race: they differ from ours as the notes say."
 SUCCEEDED = (
     "success %: the mean over tasks of the success rate in the end. success F %: the mean over the tasks before the "
     "last of the success rate right after the task was learned minus in the end."
@@ -60,6 +77,7 @@ SUMMARY = (
     "AvgF",
     SUCCESS,
     SUCCESS_LOST,
+    TRANSFER,
     "copies",
     "MB",
     "episodes",
@@ -94,6 +112,12 @@ class Records:
     expert: ExpertRecord | None
 
     @property
+    def cut(self) -> str:
+        """Says of which suites these are the first tasks."""
+        longer = sorted({result.longer for result in self.results if result.longer})
+        return f" (runs of {' and '.join(longer)} after {len(self.tasks)} tasks)" if longer else ""
+
+    @property
     def tasks(self) -> list[str]:
         """The tasks in the publication's order, then in that of the runs."""
         orders = [
@@ -112,7 +136,8 @@ class TableKind:
     lines: Callable[[TableEntry], list[TableLine]] = run_lines
     takes: Callable[[Group], bool] = lambda _: True
     alone: bool = False  # every run by itself
-    references: bool = False  # whether the data and the expert stand above
+    references: Callable[[Records], list[TableLine]] = lambda _: []  # that stand above
+    others: bool = False  # whether rows of other publications stand below
     notes: tuple[str, ...] = (METHOD,)
 
 
@@ -124,8 +149,26 @@ def _single(found: Group) -> bool:
     return found.learner == "single"
 
 
+def _references(found: Records) -> list[TableLine]:
+    played = next((result.matrix for result in found.results if result.matrix), None)
+    expert = [expert_line(found.expert, played)] if found.expert and played else []
+    return [*data_lines(found.suite, found.results), *expert]
+
+
+def _success_references(found: Records) -> list[TableLine]:
+    return [expert_success_line(found.expert, found.tasks)] if found.expert else []
+
+
 KINDS = {
-    "main": TableKind("final results, a row for each setting of a learner", main_rows, references=True),
+    "main": TableKind("final results, a row for each setting of a learner", main_rows, references=_references),
+    "success": TableKind(
+        "success, forgetting and forward transfer, as Continual World measures them",
+        lambda _: [],
+        success_lines,
+        references=_success_references,
+        others=True,
+        notes=(f"{BOOTSTRAP}. {EPISODES}", TRANSFERRED),
+    ),
     "tasks": TableKind("final results task by task, and what was forgotten", main_rows, task_lines),
     "thresholds": TableKind("affinity learners at each threshold", threshold_rows, takes=_affinity),
     "single": TableKind("tasks learned alone", single_rows, task_lines, _single),
@@ -133,9 +176,21 @@ KINDS = {
 }
 
 
-def read_records(*roots: Path, suite: str | None = None, skip: Skip = refuse) -> Records:
-    """Reads the runs under these folders; `skip` is told of folders that are damaged or not runs."""
-    results = read_runs(*roots, suite=suite, skip=skip)
+def default_kind(suite: str) -> str:
+    """The table of a suite if none is chosen: that of success where other publications have one."""
+    return "success" if other_lines(suite) else "main"
+
+
+def read_records(*roots: Path, suite: str | None = None, skip: Skip = refuse, stages: int | None = None) -> Records:
+    """Reads the runs under these folders; `skip` is told of folders that are damaged or not runs.
+
+    With `stages`, a run stands as it was after so many tasks.
+    """
+    return records_of(read_runs(*roots, suite=suite, skip=skip, stages=stages))
+
+
+def records_of(results: Sequence[RunResult]) -> Records:
+    """These runs of one suite, and what the expert beside them earned."""
     paths = sorted({result.folder.parent / EXPERT for result in results})
     experts = [read_expert(path) for path in paths if path.exists()]
     if any(expert != experts[0] for expert in experts):
@@ -145,19 +200,23 @@ def read_records(*roots: Path, suite: str | None = None, skip: Skip = refuse) ->
     return replace(found, expert=known[0] if known else None)
 
 
-def make_table(kind: str, found: Records, paper: bool = False) -> ResultTable:
+def make_table(kind: str | None, found: Records, paper: bool = False) -> ResultTable:
     """A table of these runs; with `paper`, only of those that the publication has a row for."""
+    kind = kind or default_kind(found.suite)
     if paper and not KINDS[kind].rows(found.suite):
-        raise Mistake(f"nothing is published about {found.suite}: leave --paper out")
+        raise Mistake(f"nothing is published about {found.suite} as a table {kind}: leave --paper out")
     entries = _entries(KINDS[kind], found, paper)
     if not entries:
         raise Mistake(f"none of these runs is one for the table {kind} ({KINDS[kind].about})")
     lines = [line for entry in entries for line in KINDS[kind].lines(entry)]
-    lines = [*(_references(found) if KINDS[kind].references else []), *lines]
+    others = other_lines(found.suite) if KINDS[kind].others else []
+    lines = [*KINDS[kind].references(found), *lines, *others]
     used = {column for line in lines for column in [*line.values, *line.published]}
     columns = [SEEDS, *DETAILS, *found.tasks, *SUMMARY]
-    title = f"{found.suite}: {KINDS[kind].about}"
+    title = f"{found.suite}: {KINDS[kind].about}{found.cut}"
     notes = (*KINDS[kind].notes, *_instead(found, {run for line in lines for run in line.runs}))
+    if others:
+        notes = (*notes, DIRECTION.format(sources(found.suite)), *_other_tasks(found))
     if SUCCESS in used:
         notes = (*notes, SUCCEEDED)
     if any(entry.summary and entry.summary.scores for entry in entries):
@@ -167,16 +226,18 @@ def make_table(kind: str, found: Records, paper: bool = False) -> ResultTable:
     return ResultTable(title, ("learner", *(name for name in columns if name in used)), tuple(lines), notes)
 
 
+def _other_tasks(found: Records) -> list[str]:
+    """A note if these runs did not learn all tasks of the suite, which other publications did."""
+    order = suite_spec(found.suite).order if found.suite in SUITES else found.tasks
+    if found.tasks == list(order):
+        return []
+    return [f"Rows of other publications are of all {len(order)} tasks, ours of {', '.join(found.tasks)}."]
+
+
 def _instead(found: Records, shown: Container[str]) -> list[str]:
     """Notes about runs that replace older copies of themselves."""
     newer = [result for result in found.results if result.instead and result.name in shown]
     return [f"{result.name} is taken, not {' or '.join(result.instead)}: {OLDER}." for result in newer]
-
-
-def _references(found: Records) -> list[TableLine]:
-    played = next((result.matrix for result in found.results if result.matrix), None)
-    expert = [expert_line(found.expert, played)] if found.expert and played else []
-    return [*data_lines(found.suite, found.results), *expert]
 
 
 def _entries(kind: TableKind, found: Records, paper: bool) -> list[TableEntry]:
@@ -189,13 +250,30 @@ def _entries(kind: TableKind, found: Records, paper: bool) -> list[TableEntry]:
     beside = rows if paper or kind.alone else [*rows, *all_rows(found.suite)]
     rivals = [(one, _row_for(one, beside)) for one in groups]
     entries = [
-        TableEntry(one, row if one is _nearest(row, rivals) else None, seeds, found.expert, best_sweep(one, groups))
+        TableEntry(
+            one,
+            row if one is _nearest(row, rivals) else None,
+            seeds,
+            found.expert,
+            sweep=best_sweep(one, groups),
+            singles=_singles(one, found.results),
+        )
         for one, row in rivals
     ]
     ours = [entry for entry in entries if entry.row is not None or not paper]
     missing = [row for row in rows if row not in [entry.row for entry in ours]]
     missed = [TableEntry(None, row, [row["run"]] if kind.alone else []) for row in missing]
     return sorted([*ours, *missed], key=lambda entry: (rank(entry.label), entry.first))
+
+
+def _singles(found: Group, results: Sequence[RunResult]) -> list[Matrix]:
+    """The runs of the learner `single` that have all settings in common with a group."""
+    alike = [one for one in group_runs(results) if _single(one) and _agree(one.settings, found.settings)]
+    return alike[0].matrices if alike else []
+
+
+def _agree(one: Settings, other: Settings) -> bool:
+    return all(other[name] == value for name, value in one.items() if name in other)
 
 
 def _row_for(found: Group, rows: Sequence[PublishedRow]) -> PublishedRow | None:

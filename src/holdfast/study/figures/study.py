@@ -13,7 +13,7 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
 from holdfast.study.figures.evaluated_run import EvaluatedRun, read_run
-from holdfast.study.groups import Group, Skip, group_runs, read_runs, refuse
+from holdfast.study.groups import Group, RunResult, Skip, group_runs, read_runs, refuse
 from holdfast.study.summary import Summary, summarise
 
 LONGEST = 80  # letters of a setting's key, which stands in the names of files
@@ -92,6 +92,7 @@ class Study:
     suite: str
     settings: tuple[Setting, ...]
     unfinished: tuple[str, ...]  # the folders of runs without results to their end
+    results: tuple[RunResult, ...] = ()  # of the runs that are shown
 
     @property
     def tasks(self) -> list[str]:
@@ -150,11 +151,12 @@ def read_study(roots: Sequence[Path], skip: Skip = refuse) -> Study:
         raise Mistake(f"none of these runs has results to its end: {RunFolder(unfinished[0].folder).how_to_go_on()}")
     if not runs:
         raise Mistake("none of these runs can be shown")
-    groups = group_runs([result for result in results if result.name in runs])
+    shown = [result for result in results if result.name in runs]
+    groups = group_runs(shown)
     keys = _keys([found.label for found in groups])
     settings = tuple(_setting(key, found, runs) for key, found in zip(keys, groups, strict=True))
     names = tuple(result.folder.resolve().name for result in unfinished)
-    return Study(results[0].plan["suite"], settings, names)
+    return Study(results[0].plan["suite"], settings, names, tuple(shown))
 
 
 def _keys(labels: Sequence[str]) -> list[str]:

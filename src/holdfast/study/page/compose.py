@@ -26,17 +26,19 @@ from holdfast.study.page.result_sections import (
     final_section,
     loss_section,
     matrix_section,
+    success_section,
     summary_section,
     trade_off_section,
 )
 from holdfast.study.page.section import Section
 from holdfast.study.page.story import counted
 from holdfast.study.page.video_section import film_runs, video_section
+from holdfast.study.tables import default_kind
 
 LIMIT = 8_000_000  # bytes of a page that still opens at once, and can be sent
 ROOM = 7_500_000  # of these, for all but what closes the page
 SECTIONS = (
-    *(summary_section, final_section, trade_off_section, matrix_section, curves_section, loss_section),
+    *(summary_section, final_section, success_section, trade_off_section, matrix_section, curves_section, loss_section),
     *(routing_section, shared_weights_section, capacity_section, certificate_section),
 )
 
@@ -63,7 +65,11 @@ def report(
         if path:
             check_no_record(path)
     found = read_study(runs, skip)
-    sections = [make(found) for make in SECTIONS if len(found.settings) > 1 or make is not trade_off_section]
+    left_out = [
+        *([trade_off_section] if len(found.settings) == 1 else []),
+        *([success_section] if default_kind(found.suite) != "success" else []),
+    ]
+    sections = [make(found) for make in SECTIONS if make not in left_out]
     bodies = [section.html() for section in sections]
     if videos:
         room = ROOM - sum(len(body.encode()) for body in bodies)

@@ -9,6 +9,10 @@ from holdfast.study.page.markup import Child, Html, element, joined, paragraph, 
 from holdfast.study.page.section import Section
 from holdfast.study.page.story import counted, story
 from holdfast.study.summary import Estimate, fewest_to_most
+from holdfast.study.table_formats import Style, notes_of, rows_of
+from holdfast.study.tables import make_table, records_of
+
+PLAIN = Style({}, "published: {}", "{} ({})", "-")  # the page escapes text itself
 
 
 def summary_section(found: Study) -> Section:
@@ -42,7 +46,7 @@ def _cells(number: int, setting: Setting, tasks: list[str], normed: bool) -> lis
         *(_task(setting, task) for task in tasks),
         *([_estimate(summary.normalised) if summary.normalised else ""] if normed else []),
         _estimate(summary.gap) if summary.gap else "",
-        "not measured" if summary.since_learned and not summary.forgetting else typeset(summary.forgotten),
+        typeset(summary.forgetting.value) if summary.forgetting else "" if summary.joint else "not measured",
         fewest_to_most(summary.copies),
         typeset(summary.bytes / 1e6),
         fewest_to_most(summary.distinct.values()),
@@ -62,6 +66,15 @@ def _estimate(found: Estimate) -> Html:
     """A number, and below it its 95 % confidence interval."""
     between = " to ".join(typeset(end) for end in found.interval or ())
     return joined(typeset(found.value), element("small", between) if between else None)
+
+
+def success_section(found: Study) -> Section:
+    """The table of `holdfast table --table success`, with its notes."""
+    made = make_table("success", records_of(found.results))
+    rows: list[list[Child]] = [list(row.cells) for row in rows_of(made, PLAIN)]
+    notes = element("ul", *(element("li", note) for note in notes_of(made)))
+    shown = table(list(made.columns), rows, "Beside other publications")
+    return Section("success", "Beside other publications", joined(paragraph(made.title), shown, notes))
 
 
 def trade_off_section(found: Study) -> Section:
