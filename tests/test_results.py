@@ -196,7 +196,7 @@ def test_an_export_makes_the_same_table_and_has_no_weights(tmp_path):
     suite = tiny_suite(tasks=2)
     run(suite, tiny_learner("naive", suite), tmp_path / "runs" / "naive", QUIET)
     (place,) = export_runs([tmp_path / "runs"], tmp_path / "out")
-    assert {path.name for path in place.iterdir()} == {*RECORDS, "losses.json"}
+    assert {path.name for path in place.iterdir()} == {*RECORDS, "losses.json", "seconds.json"}
     assert table(tmp_path / "out") == table(tmp_path / "runs")
     assert list(json.loads((place / "losses.json").read_text())) == suite.names
     assert export_runs([tmp_path / "runs" / "naive"], tmp_path / "other") == [tmp_path / "other" / "naive"]

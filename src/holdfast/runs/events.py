@@ -63,6 +63,20 @@ def without_undone(events: Iterable[Event]) -> list[Event]:
     return kept
 
 
+def training_seconds(events: Iterable[Event]) -> dict[str, float]:
+    """By task, the time that its training took, without evaluations; a task that was read from the cache has none."""
+    seconds: dict[str, float] = {}
+    recalled, before = set(), 0.0
+    for event in events:
+        task = str(event.get("task"))
+        if event["kind"] == "train":
+            seconds[task] = seconds.get(task, 0.0) + event["time"] - before
+        if event["kind"] == "recall":
+            recalled.add(task)
+        before = event["time"]
+    return {task: value for task, value in seconds.items() if task not in recalled}
+
+
 def _undone(event: Event, resume: Event) -> bool:
     saved = resume.get("phases", {ONLY_PHASE: resume["step"]})  # steps by phase
     if event["kind"] == "curve":  # a point that was measured is not measured again

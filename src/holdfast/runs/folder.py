@@ -21,7 +21,7 @@ from holdfast.evaluation.matrix import Matrix
 from holdfast.learners.learner import Snapshot
 from holdfast.registry import check_plugins
 from holdfast.runs.config import checked_config
-from holdfast.runs.events import parsed, without_undone
+from holdfast.runs.events import parsed, training_seconds, without_undone
 from holdfast.runs.plan import Plan, completed
 from holdfast.runs.routes import check_routes
 from holdfast.runs.settings import first_difference
@@ -260,9 +260,18 @@ class RunFolder:
 
     def read_losses(self) -> dict[str, list[list[Any]]]:
         """Of an export, which has no events: for each task, some steps and the loss there."""
-        if not self.directory.exists("losses.json"):
+        return self._exported("losses", dict[str, list[list[Any]]])
+
+    def read_seconds(self) -> dict[str, float]:
+        """The time that the training of each task took, as far as it is known."""
+        return self._exported("seconds", dict[str, float]) or training_seconds(self.events())
+
+    def _exported(self, name: str, kind: Any) -> Any:
+        """What an export has instead of events; empty if this is none."""
+        file = f"{name}.json"
+        if not self.directory.exists(file):
             return {}
         try:
-            return conform(self.directory.read_json("losses.json"), dict[str, list[list[Any]]], "losses")
+            return conform(self.directory.read_json(file), kind, name)
         except Mistake as problem:
-            raise damaged(self.path / "losses.json", problem) from problem
+            raise damaged(self.path / file, problem) from problem

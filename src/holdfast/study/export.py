@@ -1,4 +1,4 @@
-"""Copies runs without their weights: their records, and their loss curves with few points.
+"""Copies runs without their weights: their records, their loss curves with few points, and how long training took.
 
 python -m holdfast.study.export runs/panda3 --out results/panda3
 """
@@ -16,6 +16,7 @@ import tyro
 from holdfast.data.files import write_bytes
 from holdfast.data.printable import printable
 from holdfast.errors import MISTAKE, Mistake
+from holdfast.runs.events import training_seconds
 from holdfast.runs.folder import RunFolder
 from holdfast.study.groups import runs_under
 from holdfast.study.overwriting import RECORDS
@@ -58,7 +59,9 @@ def export_runs(runs: Sequence[Path], out: Path) -> list[Path]:
         for name in RECORDS:
             if folder.directory.exists(name):
                 write_bytes(place / name, folder.directory.read_bytes(name))
-        write_bytes(place / "losses.json", (json.dumps(loss_curves(folder.events())) + "\n").encode())
+        events = folder.events()
+        for name, content in (("losses", loss_curves(events)), ("seconds", training_seconds(events))):
+            write_bytes(place / f"{name}.json", (json.dumps(content) + "\n").encode())
     return places
 
 

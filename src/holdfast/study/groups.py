@@ -12,6 +12,7 @@ from holdfast.evaluation.matrix import Matrix
 from holdfast.registry import SUITES
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.plan import completed
+from holdfast.runs.session import ALL_TASKS
 from holdfast.runs.settings import flattened
 from holdfast.study.expert_record import EXPERT
 from holdfast.study.group_labels import label, rank
@@ -36,6 +37,7 @@ class RunResult:
     datasets: Mapping[str, str] = field(default_factory=dict)  # fingerprints, by task
     made: Provenance = field(default_factory=Provenance)
     instead: tuple[str, ...] = ()  # older ones of the same run, with other versions or on another device
+    seconds: float | None = None  # that training took, if it is known of every task
     longer: str = ""  # the suite of the run, if this is only what it was after its first tasks
 
     @property
@@ -173,8 +175,15 @@ def _result(path: Path, name: str, stages: int | None) -> RunResult:
         folder=path,
         datasets=datasets,
         made=Provenance.of(folder),
+        seconds=_training_time(folder, plan["order"], matrix),
         longer=longer,
     )
+
+
+def _training_time(folder: RunFolder, order: Sequence[str], matrix: Matrix | None) -> float | None:
+    seconds = folder.read_seconds()
+    tasks = [ALL_TASKS] if matrix and matrix.joint else order
+    return sum(seconds[task] for task in tasks) if set(tasks) <= set(seconds) else None
 
 
 def _suite_of(order: Sequence[str], usual: str) -> str:

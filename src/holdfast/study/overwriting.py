@@ -5,7 +5,7 @@ from pathlib import Path
 from holdfast.errors import Mistake
 
 RECORDS = ("config.json", "matrix.json", "routes.json", "certificates.json")  # that an export has as well
-RUN = (*RECORDS, "events.jsonl", "losses.json", "weights", "state", "memory")
+RUN = (*RECORDS, "events.jsonl", "losses.json", "seconds.json", "weights", "state", "memory")
 
 
 def check_no_record(path: Path) -> None:

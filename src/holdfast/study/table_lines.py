@@ -19,7 +19,7 @@ from holdfast.study.transfer import forward_transfer
 
 Value = str | Estimate
 SEEDS, TASK, DATA = "seeds", "task", "the data itself"
-SUCCESS, SUCCESS_LOST, TRANSFER = "success %", "success F %", "forward transfer"
+SUCCESS, SUCCESS_LOST, TRANSFER, MINUTES = "success %", "success F %", "forward transfer", "minutes"
 MADE = {  # columns that say how runs were made, and the settings
     "budget": "budget",
     "protocol": "protocol.name",
@@ -114,7 +114,14 @@ def success_lines(entry: TableEntry) -> list[TableLine]:
     values[SUCCESS] = known.get(SUCCESS, "no success")
     values[TRANSFER] = forward_transfer(entry.group.matrices, entry.singles) or NOT_MEASURED
     shown = (SUCCESS_LOST, "copies", "MB", "episodes")
-    return [entry.line(values | {name: known[name] for name in shown if name in known}, {})]
+    return [entry.line(values | {name: known[name] for name in shown if name in known} | _minutes(entry.group), {})]
+
+
+def _minutes(found: Group) -> dict[str, Value]:
+    """The mean time that training took, if it is known of every complete run."""
+    seconds = [result.seconds for result in found.results if result.matrix]
+    known = [value for value in seconds if value is not None]
+    return {MINUTES: Estimate(float(np.mean(known)) / 60)} if len(known) == len(seconds) else {}
 
 
 def task_lines(entry: TableEntry) -> list[TableLine]:

@@ -27,6 +27,7 @@ from holdfast.study.published import (
 )
 from holdfast.study.table_lines import (
     MADE,
+    MINUTES,
     SEEDS,
     SUCCESS,
     SUCCESS_LOST,
@@ -59,6 +60,7 @@ TRANSFERRED = (
     "training, by trapezoids through the moments of --evaluate-at (10 episodes each), from 0 at the beginning; S is "
     "the same for the learner single with the same settings, seeds and starts drawn together."
 )
+TIMED = "minutes: the time that training took on the machine of each run, other work on it included."
 DIRECTION = "Rows of other publications ({}) are a direction, not a race: they differ from ours as the notes say."
 SUCCEEDED = (
     "success %: the mean over tasks of the success rate in the end. success F %: the mean over the tasks before the "
@@ -80,6 +82,7 @@ SUMMARY = (
     TRANSFER,
     "copies",
     "MB",
+    MINUTES,
     "episodes",
     *MADE,
 )
@@ -215,6 +218,8 @@ def make_table(kind: str | None, found: Records, paper: bool = False) -> ResultT
     columns = [SEEDS, *DETAILS, *found.tasks, *SUMMARY]
     title = f"{found.suite}: {KINDS[kind].about}{found.cut}"
     notes = (*KINDS[kind].notes, *_instead(found, {run for line in lines for run in line.runs}))
+    if MINUTES in used:
+        notes = (*notes, TIMED)
     if others:
         notes = (*notes, DIRECTION.format(sources(found.suite)), *_other_tasks(found))
     if SUCCESS in used:
