@@ -204,6 +204,7 @@ def test_data_is_listed_as_json(capsys, monkeypatch):
     monkeypatch.setitem(SUITES.added, "atari5", replace(SUITES["atari5"], recorded=recorded))
     monkeypatch.setattr("holdfast.cli.data.local_datasets", list)
     monkeypatch.setattr("holdfast.benchmarks.panda.suite.local_datasets", list)
+    monkeypatch.setattr("holdfast.benchmarks.continualworld.suite.local_datasets", list)
     assert json.loads(printed(capsys, "data", "list", "--json")) == [{"name": "game", "episodes": 3, "transitions": 40}]
 
 

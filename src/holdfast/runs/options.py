@@ -21,7 +21,7 @@ class Options:
     evaluate: Literal["every", "ends", "none"] = "every"
     """When to evaluate: after every task, each task once it is learned and all tasks at the ends, or not at all."""
     evaluate_at: tuple[int, ...] = ()
-    """Per cents of a task's training steps after which 10 episodes are played, for forward transfer: 10 25 50 100."""
+    """Also play 10 episodes after these per cents of a task's training steps, for forward transfer: 10 25 50 100."""
     re_evaluate: bool = False
     """Play every episode again, even if neither the policy nor the episodes changed since an earlier stage."""
     full_matrix: bool = False
