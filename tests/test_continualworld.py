@@ -57,13 +57,13 @@ def played(name: str, seeds: list[int]) -> dict[int, Demonstrations]:
     return episodes
 
 
-@pytest.mark.parametrize("name", ["hammer", "stick-pull", "push-wall"])
-def test_an_episode_is_a_function_of_its_seed_and_actions_in_any_order_and_in_two_processes(name):
-    here = played(name, [0, 1, 2])
+def test_an_episode_is_a_function_of_its_seed_and_actions_in_any_order_and_in_two_processes():
     with processes(1) as pool:
-        there = pool.submit(played, name, [2, 0, 1]).result()
-    assert all(same(here[seed], there[seed]) for seed in here)
-    assert not same(here[0], here[1])
+        for name in ("hammer", "stick-pull", "push-wall"):
+            there = pool.submit(played, name, [2, 0, 1])
+            here = played(name, [0, 1, 2])
+            assert all(same(here[seed], there.result()[seed]) for seed in here)
+            assert not same(here[0], here[1])
 
 
 def test_lanes_in_processes_give_what_one_environment_gives_after_the_other():
@@ -215,14 +215,13 @@ def test_data_for_another_interface_is_refused(four):
     path.write_text(before)
 
 
-def test_a_run_evaluated_later_gives_the_same_and_its_tasks_succeed_or_not(tmp_path, capsys):
+def test_a_run_builds_its_data_and_evaluating_later_gives_the_same(tmp_path):
     words = ["--suite", "cw20", "--learner", "tsn-core", "--budget", "smoke", "--order", TASK, f"{TASK}-2"]
     words += ["--no-tensorboard", "--net.width", "16", "--fit.steps", "3", "--device", "cpu"]
     main(["run", *words, "--out", str(tmp_path / "now")])
     main(["run", *words, "--out", str(tmp_path / "later"), "--evaluate", "none"])
     main(["evaluate", str(tmp_path / "later")])
     assert contents(tmp_path / "now") == contents(tmp_path / "later")
-    assert "success" in capsys.readouterr().out
     record = json.loads((tmp_path / "now" / "config.json").read_text())
     assert record["config"]["demonstrations"] == 2
     assert record["datasets"][TASK] == record["datasets"][f"{TASK}-2"]
