@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,6 +185,14 @@ def test_the_target_is_the_median_return_of_a_hundred_demonstrations():
     assert references()[TASK].target == -np.median(hundred.lengths)
     assert references()[TASK].attempts == hundred.seeds[-1] + 1
     assert SUITES["cw20"].suite().task(f"{TASK}-2").target == references()[TASK].target
+
+
+def test_the_page_has_the_reference_numbers():
+    page = (Path(__file__).parent.parent / "docs" / "suites" / "continualworld.md").read_text(encoding="utf-8")
+    for name in CW10:
+        numbers = references()[name]
+        returns = f"{numbers.expert_success:.0%} | {numbers.expert_return:.1f} | {numbers.random_return:.1f}"
+        assert f"| {name} | {numbers.target:g} | {numbers.attempts} | {returns} |" in page
 
 
 def test_random_returns_are_those_of_the_reference():

@@ -442,7 +442,7 @@ def test_a_mistake_is_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("name", [name for name in SUITES if name not in ("cw20", "mt50")])  # filmed as cw10 is
 def test_every_suite_can_be_filmed(name: str) -> None:
     av = pytest.importorskip("av")
     suite = SUITES[name].suite()

@@ -31,8 +31,8 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "demonstrations": 2,
     },
     "quick": {
-        "order": ("faucet-close", "handle-press-side", "window-close"),
-        "fit.steps": 1_000,
+        "order": ("hammer", "faucet-close", "handle-press-side", "window-close"),
+        "fit.steps": 500,
         "fit.learning_rate": 1e-3,
         "fit.schedule": "one-cycle",
         "protocol.episodes": 20,
