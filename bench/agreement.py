@@ -109,9 +109,9 @@ def selecting(shape: Shape, device: str) -> list[Finding]:
     for ties in (False, True):
         scores = model.scores.detach()
         scores = (scores * 200).round() / 200 if ties else scores
-        pieces = zip(scores.abs().cpu().split(model.layout.sizes), model.selector.counts, strict=True)
+        pieces = zip(scores.abs().cpu().split(model.layout.sizes), model.selector.counts[0], strict=True)
         plain = torch.cat([largest(values, k) for values, k in pieces])
-        ours = model.selector.select(scores, model.selectable)
+        ours = model.selector.select(scores, model.quotas)
         name = f"{shape.name}: selection with ties" if ties else f"{shape.name}: selection"
         findings.append((name, float((ours.cpu() != plain).sum()), 0.0))
     return findings

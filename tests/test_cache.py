@@ -280,7 +280,10 @@ def test_another_setting_has_another_key(name, value):
 
 def _flip(tensor: torch.Tensor) -> None:
     flat = tensor.detach().view(-1)
-    flat[-1] = ~flat[-1] if flat.dtype == torch.bool else torch.nextafter(flat[-1], flat[-1] + 1)
+    if flat.is_floating_point():
+        flat[-1] = torch.nextafter(flat[-1], flat[-1] + 1)
+    else:
+        flat[-1] = 1 - flat[-1].int()
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -288,8 +291,8 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a score": lambda found: _flip(found["model"].scores),
     "a frozen weight": lambda found: _flip(found["model"].frozen),
     "an occupied entry": lambda found: _flip(found["model"].occupied),
-    "which entries may be selected": lambda found: _flip(found["model"].selectable),
-    "how many are selected": lambda found: found["model"].selector.counts.__setitem__(0, 1),
+    "which entries may be selected": lambda found: _flip(found["model"].quotas),
+    "how many are selected": lambda found: found["model"].selector.counts[0].__setitem__(0, 1),
     "what is trained": lambda found: found["model"].outside[0].requires_grad_(False),
     "a parameter outside": lambda found: _flip(found["model"].outside[-1]),
     "a seed": lambda found: found.update(seed=found["seed"] + 1),

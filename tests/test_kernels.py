@@ -50,18 +50,24 @@ def test_every_kernel_is_compared_here():
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("free", [1.0, 0.6])
-def test_radix_selection_has_the_bits_of_the_reference(ties, free, kernel_device):
+@pytest.mark.parametrize("quotas", [1, 2])
+def test_radix_selection_has_the_bits_of_the_reference(ties, free, quotas, kernel_device):
     from holdfast.gpu.radix import Radix
 
     sizes = [5000, 100, 1, 2048, 4097]
     scores = (draw(sum(sizes)) * 3).round() / 3 if ties else draw(sum(sizes))
-    feasible = torch.rand(sum(sizes), generator=torch.Generator().manual_seed(1)) < free
-    counts = [int(0.33 * int(piece.sum())) for piece in feasible.split(sizes)]
-    magnitudes = scores.abs().masked_fill(~feasible, -1.0).split(sizes)
-    expected = torch.cat([largest(values, k) for values, k in zip(magnitudes, counts, strict=True)])
+    rng = torch.Generator().manual_seed(1)
+    quota = torch.randint(1, quotas + 1, (sum(sizes),), generator=rng, dtype=torch.uint8)
+    quota[torch.rand(sum(sizes), generator=rng) >= free] = 0
+    counts, expected = [], torch.zeros(sum(sizes), dtype=torch.bool)
+    for number in range(1, quotas + 1):
+        counts.append([int(0.33 * int((piece == number).sum())) for piece in quota.split(sizes)])
+        magnitudes = scores.abs().masked_fill(quota != number, -1.0).split(sizes)
+        expected |= torch.cat([largest(values, k) for values, k in zip(magnitudes, counts[-1], strict=True)])
+    assert torch.equal(Selector(sizes, counts).select(scores, quota), expected)
     radix = Radix(sizes, counts, torch.device(kernel_device))
     for _ in range(2):  # what it leaves behind does not matter to the next time
-        assert torch.equal(radix.select(scores.to(kernel_device), feasible.to(kernel_device)).cpu(), expected)
+        assert torch.equal(radix.select(scores.to(kernel_device), quota.to(kernel_device)).cpu(), expected)
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
@@ -221,9 +227,9 @@ def test_exactly_k_are_kept_where_the_bound_of_what_is_near_is_rounded_up():
 
 def test_a_selector_that_looks_near_the_last_threshold_has_the_bits_of_the_reference():
     sizes, counts = [400, 30], [130, 10]
-    selector, scores, feasible = Selector(sizes, counts), draw(430), torch.ones(430, dtype=torch.bool)
+    selector, scores, quotas = Selector(sizes, [counts]), draw(430), torch.ones(430, dtype=torch.uint8)
     for step in range(30):
-        mask = selector.select(scores, feasible)
+        mask = selector.select(scores, quotas)
         pieces = zip(scores.abs().split(sizes), counts, strict=True)
         assert torch.equal(mask, torch.cat([largest(values, k) for values, k in pieces]))
         scores = scores + draw(430, seed=step) * (1.0 if step == 15 else 0.01)  # once, all moves far

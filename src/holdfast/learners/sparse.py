@@ -69,8 +69,9 @@ class Sparse(SubnetworkLearner):
 
     def check_capacity(self, interface: Interface) -> None:
         super().check_capacity(interface)
-        if self.config.routing is None:  # all tasks share one copy, so their shares are known
-            check_room(self.subnets, self.layout(interface))
+        copies = self.config.routing.max_copies if self.config.routing else 1
+        if copies is not None:  # otherwise a copy can be opened for every task
+            check_room(self.subnets, self.layout(interface), copies)
 
     def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
         decision = self.route(task)

@@ -66,7 +66,8 @@ class SubnetworkLearner(Learner):
     def layout(self, shape: Interface) -> Layout:
         """The parameters that masks cover in a network for this interface."""
         if shape not in self.layouts:
-            self.layouts[shape] = Layout.of(new_net(self.config.net, shape, self.seed), self.subnets.exclude)
+            net, masked = new_net(self.config.net, shape, self.seed), self.subnets.biases == "masked"
+            self.layouts[shape] = Layout.of(net, self.subnets.exclude, biases=masked)
         return self.layouts[shape]
 
     def check_capacity(self, interface: Interface) -> None:

@@ -21,6 +21,8 @@ BOTH: Settings = MappingProxyType(
         "fit.weight_decay": 1e-4,
         "fit.whole": True,
         "subnets.schedule": "constant",
+        "subnets.new": None,
+        "subnets.biases": "masked",
         "subnets.reuse": True,
         "subnets.exclude": ["timestep"],
         "subnets.warm_start": 2.0,

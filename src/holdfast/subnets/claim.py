@@ -36,6 +36,10 @@ class SubnetConfig:
     """Let a task also select entries that earlier tasks own; they stay frozen."""
     exclude: tuple[str, ...] = ("timestep",)
     """Names of modules without masks."""
+    new: Annotated[float | None, Range(over=0, most=1)] = None
+    """Share of a task's entries that must be new, the others being reused; by default the scores decide."""
+    biases: Literal["masked", "outside"] = "masked"
+    """Biases: under masks, or outside, like other parameters without masks (see subnets.outside)."""
     outside: Outside = "private"
     """Parameters without masks: private to each task, frozen after the copy's first task, or shared (forgets)."""
     # without reuse no entry of the source's mask is feasible, so only the noise matters
@@ -48,6 +52,10 @@ class SubnetConfig:
 
     def __post_init__(self) -> None:
         validate(self, "subnets.")
+        if self.new is not None and not self.reuse:
+            raise Mistake(
+                "subnets.new is for tasks that reuse entries, but subnets.reuse is off: leave one of them out"
+            )
 
 
 def free_entries(layout: Layout, copy: Copy) -> list[int]:
@@ -63,32 +71,71 @@ def next_task_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], 
     return [entries(config.keep, count) for count in (layout.sizes if config.reuse else free)]
 
 
+@dataclass(frozen=True)
+class Counts:
+    """How many entries of each tensor a task selects."""
+
+    selected: list[int]
+    new: list[int] | None  # how many of them must be free ones; None if the scores decide
+
+    @property
+    def quotas(self) -> list[list[int]]:
+        """The numbers of each quota: of all entries, or of free and of owned ones."""
+        if self.new is None:
+            return [self.selected]
+        return [self.new, [both - new for both, new in zip(self.selected, self.new, strict=True)]]
+
+
+def task_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> Counts:
+    """The numbers of entries for the next task of a copy with `held` tasks; it may have too few of them."""
+    selected = next_task_counts(config, layout, free, held)
+    if config.new is None:
+        return Counts(selected, None)
+    owned = [size - count for size, count in zip(layout.sizes, free, strict=True)]
+    reused = [min(k - entries(config.new, k), most) for k, most in zip(selected, owned, strict=True)]
+    return Counts(selected, [k - old for k, old in zip(selected, reused, strict=True)])
+
+
+def lacking(layout: Layout, free: Sequence[int], counts: Counts) -> list[str]:
+    """The tensors in which the next task would select nothing, or would need more free entries than there are."""
+    needed = counts.new or [0] * len(free)
+    rows = zip(layout.names, counts.selected, needed, free, strict=True)
+    return [name for name, selected, new, left in rows if selected == 0 or new > left]
+
+
 def has_room(config: SubnetConfig, layout: Layout, copy: Copy, held: int) -> bool:
-    """Whether the next task of a copy with `held` tasks can select at least one entry of every tensor."""
-    return 0 not in next_task_counts(config, layout, free_entries(layout, copy), held)
+    """Whether the next task of a copy with `held` tasks finds the entries it needs in every tensor."""
+    free = free_entries(layout, copy)
+    return not lacking(layout, free, task_counts(config, layout, free, held))
 
 
-def selected_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> list[int]:
-    """As `next_task_counts`, but raises if the task could select nothing in some tensor."""
-    counts = next_task_counts(config, layout, free, held)
-    if 0 not in counts:
+def selected_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> Counts:
+    """As `task_counts`, but raises if the task would lack entries in some tensor."""
+    counts = task_counts(config, layout, free, held)
+    missing = lacking(layout, free, counts)
+    if not missing:
         return counts
-    empty = [name for name, count in zip(layout.names, counts, strict=True) if count == 0]
-    more = f" and {len(empty) - FEW} more" if len(empty) > FEW else ""
+    more = f" and {len(missing) - FEW} more" if len(missing) > FEW else ""
+    where = f"in {len(missing)} of {len(free)} tensors ({', '.join(missing[:FEW])}{more})"
+    if config.new is not None:
+        raise Mistake(
+            f"a copy with {held} tasks has too few free entries for another one {where}: "
+            "lower subnets.new or subnets.keep, or allow more copies"
+        )
     raise Mistake(
-        f"task {held + 1} in one copy would select nothing in {len(empty)} of {len(counts)} tensors "
-        f"({', '.join(empty[:FEW])}{more}): lower subnets.keep, allow reuse with the schedule constant, "
-        "or leave these modules without masks (subnets.exclude)"
+        f"task {held + 1} in one copy would select nothing {where}: lower subnets.keep, allow reuse with the schedule "
+        "constant, or leave these modules without masks (subnets.exclude)"
     )
 
 
-def check_room(config: SubnetConfig, layout: Layout) -> None:
-    """Raises if it is already known that a task planned for a new copy could select nothing in some tensor."""
+def check_room(config: SubnetConfig, layout: Layout, copies: int = 1) -> None:
+    """Raises if it is already known that the planned tasks would lack entries in so many copies."""
     free = layout.sizes
-    # Without reuse a task claims all entries that it selects, so the rest for later tasks is known.
-    for held in range(1 if config.reuse else config.tasks or 1):
+    known = not config.reuse or config.new is not None  # whether it is known how many entries a task claims
+    for held in range(-(-(config.tasks or 1) // copies) if known else 1):
         counts = selected_counts(config, layout, free, held)
-        free = [before - count for before, count in zip(free, counts, strict=True)]
+        claimed = counts.selected if counts.new is None else counts.new
+        free = [before - count for before, count in zip(free, claimed, strict=True)]
 
 
 def draw_scores(layout: Layout, generator: torch.Generator) -> Tensor:
@@ -114,7 +161,7 @@ def begin(config: SubnetConfig, net: Backbone, layout: Layout, start: Start) -> 
     """The masked network that a new task trains."""
     copy, source = start.copy, start.source
     counts = selected_counts(config, layout, free_entries(layout, copy), len(start.earlier))
-    feasible = torch.ones_like(copy.occupied) if config.reuse else ~copy.occupied
+    quotas = quotas_of(config, copy)
     if source is not None and config.warm_start > 0:
         noise = torch.empty(layout.total).normal_(0, config.noise, generator=start.generator)
         scores = config.warm_start * source.mask + noise
@@ -123,7 +170,14 @@ def begin(config: SubnetConfig, net: Backbone, layout: Layout, start: Start) -> 
     trained = not (config.outside == "frozen" and start.earlier)
     before = source or (start.earlier[-1] if start.earlier else None)
     outside = Unmasked(unmasked_start(net, layout, copy, before), trained)
-    return Masked(net, layout, copy, LearnedMask(feasible, counts, scores), outside)
+    return Masked(net, layout, copy, LearnedMask(quotas, counts.quotas, scores), outside)
+
+
+def quotas_of(config: SubnetConfig, copy: Copy) -> Tensor:
+    """The quota that each entry of a copy belongs to for the next task, (P,) uint8; 0 if it may not be selected."""
+    if config.new is not None:
+        return 1 + copy.occupied.to(torch.uint8)
+    return torch.ones_like(copy.occupied, dtype=torch.uint8) if config.reuse else (~copy.occupied).to(torch.uint8)
 
 
 def unmasked_start(net: Backbone, layout: Layout, copy: Copy, before: Subnetwork | None) -> dict[str, Tensor]:

@@ -19,9 +19,10 @@ class Layout:
     shapes: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, net: Backbone, exclude: Sequence[str] = ()) -> "Layout":
-        """The layout of the parameters that masks may cover, without the excluded modules."""
-        inside = {name: tuple(parameter.shape) for name, parameter in net.maskable(tuple(exclude)).items()}
+    def of(cls, net: Backbone, exclude: Sequence[str] = (), biases: bool = True) -> "Layout":
+        """The layout of the parameters that masks may cover, without the excluded modules, and with or without biases."""
+        covered = net.maskable(tuple(exclude)).items()
+        inside = {name: tuple(parameter.shape) for name, parameter in covered if biases or parameter.ndim > 1}
         if not inside:
             raise Mistake("subnets.exclude excludes all parameters: masks must cover some")
         return cls(tuple(inside), tuple(inside.values()))

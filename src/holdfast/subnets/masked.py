@@ -53,10 +53,10 @@ class FusedMaskedWeights(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class LearnedMask:
-    """A learned mask: it selects the feasible entries with the largest scores in each tensor."""
+    """A learned mask: it selects the entries with the largest scores of each quota in each tensor."""
 
-    feasible: Tensor  # (P,) bool, the entries that may be selected
-    counts: Sequence[int]  # how many entries of each tensor are selected
+    quotas: Tensor  # (P,) uint8: the quota of each entry, from 1; 0 if it may not be selected
+    counts: Sequence[Sequence[int]]  # for each quota, how many entries of each tensor are selected
     scores: Tensor  # (P,) the initial scores
 
 
@@ -84,7 +84,8 @@ class Masked(nn.Module):
 
     frozen: Tensor  # (P,)
     occupied: Tensor  # (P,) bool
-    selectable: Tensor  # (P,) bool: the entries that may be selected, or a fixed mask
+    quotas: Tensor  # (P,) uint8, of a learned mask
+    fixed: Tensor  # (P,) bool, a fixed mask
 
     def __init__(
         self, net: Backbone, layout: Layout, copy: Copy, selection: LearnedMask | FixedMask, outside: Unmasked
@@ -98,9 +99,9 @@ class Masked(nn.Module):
         if isinstance(selection, LearnedMask):
             self.selector = Selector(layout.sizes, selection.counts)
             self.scores = nn.Parameter(selection.scores)
-            self.register_buffer("selectable", selection.feasible, persistent=False)
+            self.register_buffer("quotas", selection.quotas, persistent=False)
         else:
-            self.register_buffer("selectable", selection.mask, persistent=False)
+            self.register_buffer("fixed", selection.mask, persistent=False)
         self.outside_names = sorted(outside.parameters)  # sums over parameters, as in clipping, depend on their order
         self.outside = nn.ParameterList(
             nn.Parameter(outside.parameters[name].clone(), requires_grad=outside.trained) for name in self.outside_names
@@ -110,8 +111,8 @@ class Masked(nn.Module):
     def mask(self) -> Tensor:
         """The selected entries, (P,) bool."""
         if self.selector is None:
-            return self.selectable
-        return self.selector.select(self.scores.detach(), self.selectable)
+            return self.fixed
+        return self.selector.select(self.scores.detach(), self.quotas)
 
     def unmasked(self) -> dict[str, Tensor]:
         """The current values of the parameters that no mask covers, on the CPU."""
@@ -133,7 +134,7 @@ class Masked(nn.Module):
 
     def describe(self) -> dict[str, Any]:
         """The settings of the network and of its mask as plain data; a part of cache keys."""
-        counts = list(self.selector.counts) if self.selector else None
+        counts = self.selector.counts if self.selector else None
         return {"net": self.net.describe(), "layout": asdict(self.layout), "counts": counts}
 
     def forward(self, batch: Batch) -> Tensor:

@@ -35,20 +35,26 @@ def at_least(values: Tensor, k: int, threshold: Tensor) -> Tensor:
 
 
 class Selector:
-    """Applies `largest` to every tensor of a layout; fast if scores change little between calls."""
+    """Applies `largest` to each quota of every tensor of a layout; fast if scores change little between calls.
 
-    def __init__(self, sizes: Sequence[int], counts: Sequence[int]) -> None:
-        self.sizes, self.counts = list(sizes), list(counts)
-        self.thresholds = [Threshold(k) for k in counts]
+    Entries of the same quota compete with each other. Quotas count from 1; an entry of quota 0 is never selected.
+    """
+
+    def __init__(self, sizes: Sequence[int], counts: Sequence[Sequence[int]]) -> None:
+        self.sizes = list(sizes)
+        self.counts = [list(quota) for quota in counts]  # for each quota, the number of entries of each tensor
+        self.thresholds = [[Threshold(k) for k in quota] for quota in self.counts]
         self.radix: Radix | None = None  # only on a GPU
 
-    def select(self, scores: Tensor, feasible: Tensor) -> Tensor:
-        """The k largest scores by magnitude among the feasible entries of each tensor, (P,) bool."""
+    def select(self, scores: Tensor, quotas: Tensor) -> Tensor:
+        """The k largest scores by magnitude of each quota of each tensor, (P,) bool; `quotas` is (P,) uint8."""
         if own_kernels(scores):
-            return self._radix(scores.device).select(scores, feasible)
-        magnitudes = scores.abs().masked_fill_(~feasible, -1.0)
-        pieces = zip(magnitudes.split(self.sizes), self.thresholds, strict=True)
-        return torch.cat([threshold.mask(values) for values, threshold in pieces])
+            return self._radix(scores.device).select(scores, quotas)
+        magnitudes, mask = scores.abs(), torch.zeros_like(quotas, dtype=torch.bool)
+        for quota, thresholds in enumerate(self.thresholds, start=1):
+            pieces = magnitudes.masked_fill(quotas != quota, -1.0).split(self.sizes)
+            mask |= torch.cat([threshold.mask(piece) for threshold, piece in zip(thresholds, pieces, strict=True)])
+        return mask
 
     def _radix(self, device: torch.device) -> "Radix":
         if self.radix is None:

@@ -1,0 +1,85 @@
+"""With `subnets.new`, every later task selects exactly that share of its entries among the free ones."""
+
+import pytest
+import torch
+
+from holdfast.errors import Mistake
+from holdfast.subnets.claim import Counts, SubnetConfig, check_room, has_room, selected_counts, task_counts
+from holdfast.subnets.copies import Copy
+from holdfast.subnets.layout import Layout
+from holdfast.subnets.selection import entries
+from tests.tiny import SPARSE, tiny_learner, tiny_suite
+
+LAYOUT = Layout(("a.weight", "a.bias"), ((10, 10), (10,)))
+
+
+def copy_with(*owned: int) -> Copy:
+    """A copy of which so many entries of each tensor are owned."""
+    pieces = [torch.arange(size) < count for size, count in zip(LAYOUT.sizes, owned, strict=True)]
+    return Copy(torch.zeros(LAYOUT.total), torch.cat(pieces), {})
+
+
+@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("new", [0.1, 0.5, 1.0])
+def test_every_later_task_in_a_copy_claims_exactly_its_share_of_every_tensor(name, new):
+    suite = tiny_suite(tasks=3)
+    one_copy = {} if name == "tsn-core" else {"routing__max_copies": 1}
+    learner = tiny_learner(name, suite, subnets__new=new, subnets__keep=0.3, **one_copy)
+    layout, owned = learner.layout(suite.interface), torch.zeros(learner.layout(suite.interface).total).bool()
+    for stage, task in enumerate(suite.tasks):
+        learner.learn(task)
+        mask = learner.subnetworks[task.name].mask
+        for chosen, before in layout.pieces(mask, owned):
+            k = entries(0.3, len(chosen))
+            assert int(chosen.sum()) == k
+            reused = min(k - entries(new, k), int(before.sum())) if stage else 0
+            assert int((chosen & before).sum()) == reused
+        owned |= mask
+
+
+def test_the_first_task_of_a_copy_has_nothing_to_reuse():
+    assert task_counts(SubnetConfig(keep=0.3, new=0.2), LAYOUT, [100, 10], held=0) == Counts([30, 3], [30, 3])
+    assert task_counts(SubnetConfig(keep=0.3, new=0.2), LAYOUT, [70, 7], held=1) == Counts([30, 3], [6, 1])
+
+
+def test_a_copy_that_has_too_few_free_entries_for_the_share_is_full():
+    config = SubnetConfig(keep=0.3, new=0.2)
+    assert has_room(config, LAYOUT, copy_with(94, 9), held=5)
+    assert not has_room(config, LAYOUT, copy_with(95, 9), held=5)
+    with pytest.raises(
+        Mistake, match=r"a copy with 5 tasks has too few free entries for another one in 1 of 2 tensors"
+    ):
+        selected_counts(config, LAYOUT, [5, 1], held=5)
+
+
+def test_a_plan_that_one_copy_cannot_hold_is_refused_and_more_copies_hold_it():
+    # The first task claims 30 of 100 and 3 of 10, each later one 6 and 1: there is room for 7 later ones in a.bias.
+    check_room(SubnetConfig(keep=0.3, new=0.2, tasks=8), LAYOUT)
+    with pytest.raises(Mistake, match=r"a copy with 8 tasks has too few free entries .*\(a.bias\)"):
+        check_room(SubnetConfig(keep=0.3, new=0.2, tasks=9), LAYOUT)
+    check_room(SubnetConfig(keep=0.3, new=0.2, tasks=16), LAYOUT, copies=2)
+
+
+def test_a_full_copy_is_passed_over():
+    suite = tiny_suite(tasks=3)
+    learner = tiny_learner("affinity-l", suite, subnets__new=0.9, subnets__keep=0.5, routing__threshold=1e12)
+    for task in suite.tasks:
+        learner.learn(task)
+    assert [learner.task_copy(name) for name in suite.names] == [0, 0, 1]
+    assert learner.routes()[2]["reason"] == "nearest copy is full"
+
+
+def test_a_share_of_new_entries_without_reuse_is_refused():
+    with pytest.raises(Mistake, match=r"subnets\.reuse is off"):
+        SubnetConfig(new=0.5, reuse=False)
+
+
+def test_with_a_warm_start_the_reused_entries_begin_as_the_sources():
+    suite = tiny_suite(tasks=2)
+    settings = {"routing__max_copies": 1, "subnets__new": 0.2, "subnets__warm_start": 100.0, "fit__steps": 1}
+    learner = tiny_learner("affinity-l", suite, **settings)
+    for task in suite.tasks:
+        learner.learn(task)
+    first, second = (learner.subnetworks[name].mask for name in suite.names)
+    assert int((second & ~first).sum()) == learner.subnetworks[suite.names[1]].new
+    assert int((second & first).sum()) > 0.7 * int(first.sum())
