@@ -62,10 +62,10 @@ def test_a_plan_that_one_copy_cannot_hold_is_refused_and_more_copies_hold_it():
 
 def test_a_full_copy_is_passed_over():
     suite = tiny_suite(tasks=3)
-    learner = tiny_learner("affinity-l", suite, subnets__new=0.9, subnets__keep=0.5, routing__threshold=1e12)
+    learner = tiny_learner("affinity-l", suite, subnets__new=0.5, subnets__keep=0.5, routing__threshold=1e12)
     for task in suite.tasks:
         learner.learn(task)
-    assert [learner.task_copy(name) for name in suite.names] == [0, 0, 1]
+    assert [learner.task_copy(name) for name in suite.names] == [0, 0, 1]  # 1/2, then 1/4 of some tensors is claimed
     assert learner.routes()[2]["reason"] == "nearest copy is full"
 
 
