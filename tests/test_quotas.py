@@ -83,3 +83,15 @@ def test_with_a_warm_start_the_reused_entries_begin_as_the_sources():
     first, second = (learner.subnetworks[name].mask for name in suite.names)
     assert int((second & ~first).sum()) == learner.subnetworks[suite.names[1]].new
     assert int((second & first).sum()) > 0.7 * int(first.sum())
+
+
+def test_biases_outside_the_masks_are_each_tasks_own():
+    suite = tiny_suite(tasks=2)
+    learner = tiny_learner("tsn-core", suite, subnets__biases="outside")
+    for task in suite.tasks:
+        learner.learn(task)
+    layout = learner.layout(suite.interface)
+    assert layout.names
+    assert all(len(shape) > 1 for shape in layout.shapes)
+    own = [learner.subnetworks[name].private["head.output.bias"] for name in suite.names]
+    assert not torch.equal(*own)
