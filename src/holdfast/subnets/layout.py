@@ -20,7 +20,7 @@ class Layout:
 
     @classmethod
     def of(cls, net: Backbone, exclude: Sequence[str] = (), biases: bool = True) -> "Layout":
-        """The layout of the parameters that masks may cover, without the excluded modules, and with or without biases."""
+        """The layout of the parameters that masks may cover, without excluded modules, with or without biases."""
         covered = net.maskable(tuple(exclude)).items()
         inside = {name: tuple(parameter.shape) for name, parameter in covered if biases or parameter.ndim > 1}
         if not inside:
