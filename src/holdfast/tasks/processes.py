@@ -49,6 +49,13 @@ class Context(ForkServerContext):
         return self.started[-1]
 
 
+def usable_cores() -> int:
+    """The number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def forkserver() -> Context:
     """A context whose processes start with the package imported."""
     context = Context()
@@ -61,7 +68,7 @@ def processes(count: int | None = None) -> Iterator[Executor]:
     """A pool of processes, one per core by default, that end with this process even if it is killed."""
     environment = dict(os.environ)  # the fork server may have been started with another environment
     context = forkserver()
-    pool = ProcessPoolExecutor(count or os.cpu_count(), context, _initialise, (environment, tuple(PLUGINS)))
+    pool = ProcessPoolExecutor(count or usable_cores(), context, _initialise, (environment, tuple(PLUGINS)))
     try:
         yield pool
     except BrokenProcessPool:

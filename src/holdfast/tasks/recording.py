@@ -1,6 +1,5 @@
 """Records episodes of a scripted expert in parallel processes, in the order of their seeds."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
@@ -12,8 +11,9 @@ import numpy as np
 
 from holdfast.data.demonstrations import Demonstrations
 from holdfast.tasks.environments import SUCCESS
+from holdfast.tasks.processes import usable_cores
 
-AHEAD = 2 * (os.cpu_count() or 1)  # blocks that are submitted in advance
+AHEAD = 2 * usable_cores()  # blocks that are submitted in advance
 
 
 def by_name(observation: Any) -> Mapping[str, np.ndarray]:

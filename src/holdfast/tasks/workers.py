@@ -15,14 +15,14 @@ import numpy as np
 
 from holdfast.errors import Mistake
 from holdfast.tasks.environments import Environments, InTurn, Step
-from holdfast.tasks.processes import ending, forkserver
+from holdfast.tasks.processes import ending, forkserver, usable_cores
 
 
 class Workers(Environments):
     """Each process steps a share of the lanes; results do not depend on the number of processes."""
 
     def __init__(self, make: Callable[[], gymnasium.Env], lanes: int, processes: int | None = None) -> None:
-        count = min(processes or os.cpu_count() or 1, lanes)
+        count = min(processes or usable_cores(), lanes)
         self.bounds = [lanes * index // count for index in range(count + 1)]  # the lanes of each process
         pickled = cloudpickle.dumps(make)  # by value if it is defined in the user's script
         self.workers = [Worker(pickled, end - first) for first, end in zip(self.bounds, self.bounds[1:], strict=False)]

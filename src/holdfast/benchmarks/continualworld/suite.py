@@ -20,7 +20,10 @@ from holdfast.tasks.task import Task
 PRESET: dict[str, Any] = {
     "net.dropout": 0.0,
     "fit.whole": False,
+    "fit.learning_rate": 1e-3,
+    "fit.schedule": "one-cycle",
     "fit.return_scale": 100.0,
+    "task_id": True,
 }
 BUDGETS: dict[str, dict[str, Any]] = {
     "smoke": {
@@ -33,12 +36,10 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "quick": {
         "order": ("hammer", "faucet-close", "handle-press-side", "window-close"),
         "fit.steps": 500,
-        "fit.learning_rate": 1e-3,
-        "fit.schedule": "one-cycle",
         "protocol.episodes": 20,
         "demonstrations": 25,
     },
-    "full": {"fit.steps": 4_000, "protocol.episodes": 50, "protocol.lanes": 50},
+    "full": {"fit.steps": 4_000, "protocol.episodes": 50, "protocol.lanes": 25},
 }
 
 
