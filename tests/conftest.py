@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +21,21 @@ ON_GPU = pytest.param("cuda", marks=pytest.mark.skipif(not GPU, reason="there is
 INTERPRETED = pytest.mark.skipif(GPU, reason="where there is a GPU, Triton compiles our kernels for it")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores, since tests of other processes mostly wait; at most 4, since each needs a GiB."""
+    return min((os.cpu_count() or 1) + 1, 4)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _interruptible() -> None:
+    """Interrupts are tested, but a job that a shell starts in the background ignores them, and so would its children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -9,21 +9,17 @@ from torch import nn
 
 from holdfast.data.randomness import derive
 from holdfast.data.windows import Mixture
-from holdfast.evaluation.rollouts import evaluate
 from holdfast.learners.anchor import Anchor
 from holdfast.learners.dense import Lesson
 from holdfast.learners.ewc import EwcConfig, fisher_information
 from holdfast.learners.si import Path
 from holdfast.nets.transformer import DtConfig
-from holdfast.runs.configure import learner
 from holdfast.runs.run import datasets_of
-from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import suite
-from holdfast.training.cache import DiskCache
 from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Silent
-from tests.tiny import SPARSE, tiny_learner, tiny_suite, windows_in
+from tests.tiny import tiny_learner, tiny_suite, windows_in
 
 
 class Parabola(nn.Module):
@@ -241,32 +237,3 @@ def test_the_papers_treatment_neither_normalises_nor_masks_actions():
     assert paper.steps.active[0].tolist() == [1.0, 1.0]
     assert torch.equal(paper.steps.observations, torch.as_tensor(rail.dataset.observations))
     assert not torch.equal(equal.steps.observations, paper.steps.observations)
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory) -> dict[str, list[list[float]]]:
-    """Mean returns on toy, as in matrix.json, of learners trained well enough to tell them apart."""
-    found, protocol, recorder = suite("toy"), Protocol(episodes=20), Silent()
-    recorder.cache = DiskCache(tmp_path_factory.mktemp("cache"))  # what several learners train alike is trained once
-    table: dict[str, list[list[float]]] = {}
-    for name in ["single", "naive", *SPARSE]:
-        trained = learner(name, found, seed=0, device="cpu")
-        table[name] = []
-        for stage, task in enumerate(found.tasks):
-            trained.learn(task, recorder=recorder)
-            table[name].append(
-                [evaluate(trained.policy(seen.name), seen, protocol).mean for seen in found.tasks[: stage + 1]]
-            )
-    return table
-
-
-def test_naive_forgets(results):
-    naive = results["naive"]
-    assert all(naive[-1][j] < 0.6 * naive[j][j] for j in range(3))
-
-
-@pytest.mark.parametrize("name", SPARSE)
-def test_sparse_learners_forget_nothing_and_reach_what_a_dense_network_reaches_alone(results, name):
-    for j in range(4):
-        assert len({results[name][i][j] for i in range(j, 4)}) == 1
-    assert np.mean(results[name][-1]) >= 0.95 * np.mean(results["single"][-1])

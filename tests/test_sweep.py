@@ -425,7 +425,6 @@ def under_way(found: Grid, job: Job) -> subprocess.Popen:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it
     )
     while not (job.path / "events.jsonl").exists() or (job.path / "events.jsonl").read_bytes().count(b"\n") < lines + 4:
         assert process.poll() is None
