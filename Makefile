@@ -17,7 +17,7 @@ run: $(READY)
 	$(BIN)/holdfast run --suite panda3 --learner affinity-l --budget quick --out runs/demo
 
 test: $(READY) browser
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # The page is tested in a real browser. It is installed where that takes no password; elsewhere, its tests say so.
 browser:

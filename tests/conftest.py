@@ -15,6 +15,21 @@ GPU = torch.cuda.is_available()
 if not GPU:
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
+SLOWEST = (
+    "test_resume",
+    "test_sweep",
+    "test_panda",
+    "test_folder_safety",
+    "test_atari",
+    "test_run",
+    "test_parallel",
+    "test_store",
+    "test_cache",
+    "test_page",
+    "test_trained_learners",
+    "test_continualworld",
+    "test_docs",
+)
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome", "chrome")
 QUIETLY = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 ON_GPU = pytest.param("cuda", marks=pytest.mark.skipif(not GPU, reason="there is no GPU on this machine"))
@@ -26,6 +41,11 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.cpu_count() or 1) + 1, 4)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the slowest files first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: SLOWEST.index(item.path.stem) if item.path.stem in SLOWEST else len(SLOWEST))
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     torch.set_num_threads(1)
@@ -33,7 +53,7 @@ def _one_thread() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _interruptible() -> None:
-    """Interrupts are tested, but a job that a shell starts in the background ignores them, and so would its children."""
+    """Lets tests be interrupted, also those that a shell runs in the background, where interrupts are ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

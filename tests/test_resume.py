@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -153,7 +154,7 @@ def _exit_codes(name: str, path: Path) -> list[int]:
     torch.optim.AdamW([torch.zeros(1)])  # the first one loads much: once, and not in every fork
     rng, codes = random.Random(name), []
     while codes[-1:] != [0] and len(codes) < 100:
-        event, child = rng.randint(1, 60), os.fork()  # safe, since this process has one thread
+        event, child = rng.randint(1, 75), os.fork()  # safe, since this process has one thread
         if not child:
             try:
                 run_until(event, name, path)
@@ -165,14 +166,22 @@ def _exit_codes(name: str, path: Path) -> list[int]:
     return codes
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_process_killed_at_one_event_after_another_and_started_again_gives_the_same_bits(name, tmp_path):
-    run_tiny(name, tmp_path / "whole")
+@pytest.fixture(scope="module")
+def other_process() -> Iterator[ProcessPoolExecutor]:
+    """A process that can be forked: unlike that of the tests, it has one thread."""
     with ProcessPoolExecutor(1, forkserver()) as pool:
-        *killed, ended = pool.submit(_exit_codes, name, tmp_path / "killed").result()
+        yield pool
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_process_killed_at_one_event_after_another_and_started_again_gives_the_same_bits(
+    name, tmp_path, other_process
+):
+    run_tiny(name, tmp_path / "whole")
+    *killed, ended = other_process.submit(_exit_codes, name, tmp_path / "killed").result()
     assert ended == 0
     assert set(killed) == {-signal.SIGKILL}
-    assert len(killed) >= 5
+    assert len(killed) >= 4
     assert contents(tmp_path / "whole") == contents(tmp_path / "killed")
     assert not list((tmp_path / "killed").rglob("*.part"))
 

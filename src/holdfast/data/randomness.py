@@ -20,3 +20,8 @@ def numpy_stream(seed: int, *purpose: object) -> np.random.Generator:
 def torch_stream(seed: int, *purpose: object) -> torch.Generator:
     """The torch generator of one stream, on the CPU."""
     return torch.Generator().manual_seed(derive(seed, *purpose))
+
+
+def default_generator(device: torch.device) -> torch.Generator:
+    """The generator that dropout draws from; `torch.manual_seed` would look for every kind of device at each call."""
+    return torch.cuda.default_generators[device.index or 0] if device.type == "cuda" else torch.default_generator

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from holdfast.data.randomness import derive, numpy_stream
+from holdfast.data.randomness import default_generator, derive, numpy_stream
 from holdfast.data.windows import Places, Sampler
 from holdfast.errors import Mistake
 from holdfast.gpu.capture import WARM_UPS, captured
@@ -42,7 +42,7 @@ class CapturedLoop:
 
     def __init__(self, trainer: Trainer, windows: Sampler, seed: int) -> None:
         self.trainer, self.windows, self.seed = trainer, windows, seed
-        self.generator = torch.cuda.default_generators[trainer.device.index or 0]
+        self.generator = default_generator(trainer.device)
         self.graphs: dict[tuple[int, bool], tuple[Replay, StepInputs]] = {}
         self.pool = torch.cuda.graph_pool_handle()  # shared by all graphs, which never run at the same time
         self.ahead = self._draw(self._stretch(0))

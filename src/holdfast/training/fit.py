@@ -9,7 +9,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from holdfast.data.randomness import derive, numpy_stream
+from holdfast.data.randomness import default_generator, derive, numpy_stream
 from holdfast.data.windows import Sampler
 from holdfast.errors import Mistake
 from holdfast.training.cache import CacheEntry, NoEntry
@@ -176,6 +176,7 @@ class EagerLoop:
 
     def __init__(self, trainer: Trainer, windows: Sampler, seed: int, interrupted: Callable[[], bool]) -> None:
         self.trainer, self.windows, self.seed, self.interrupted = trainer, windows, seed, interrupted
+        self.generator = default_generator(trainer.device)
 
     def advance(self, steps: range) -> Tensor:
         """Takes these steps, or fewer if it is interrupted, and returns the loss of each step it took."""
@@ -188,7 +189,7 @@ class EagerLoop:
 
     def _step(self, step: int) -> Tensor:
         config, ranks = self.trainer.config, self.trainer.ranks
-        torch.manual_seed(derive(self.seed, "dropout", step, *ranks.stream))
+        self.generator.manual_seed(derive(self.seed, "dropout", step, *ranks.stream))
         batch = ranks.sample(self.windows, config.batch, numpy_stream(self.seed, "windows", step))
         return self.trainer.step(batch, config.rate(step))
 
