@@ -193,8 +193,9 @@ def read_records(*roots: Path, suite: str | None = None, skip: Skip = refuse, st
 
 
 def records_of(results: Sequence[RunResult]) -> Records:
-    """These runs of one suite, and what the expert beside them earned."""
-    paths = sorted({result.folder.parent / EXPERT for result in results})
+    """These runs of one suite, and what the expert beside them, or one folder above, earned."""
+    folders = {parent for result in results for parent in result.folder.absolute().parents[:2]}
+    paths = sorted(folder / EXPERT for folder in folders)
     experts = [read_expert(path) for path in paths if path.exists()]
     if any(expert != experts[0] for expert in experts):
         raise Mistake(f"these runs stand beside different {EXPERT}: give runs that share one")
