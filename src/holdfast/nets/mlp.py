@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from holdfast.data.validation import Range, validate
 from holdfast.data.windows import Batch
 from holdfast.nets.backbone import Backbone, NetConfig, State
+from holdfast.nets.dropout import dropout
 from holdfast.nets.encoders import encoder
 from holdfast.nets.heads import head
 from holdfast.nets.norm import Norm
@@ -46,10 +47,10 @@ class Layer(nn.Module):
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
-        self.norm, self.linear, self.dropout = Norm(width), nn.Linear(width, width), nn.Dropout(dropout)
+        self.norm, self.linear, self.dropout = Norm(width), nn.Linear(width, width), dropout
 
     def forward(self, hidden: Tensor) -> Tensor:
-        return hidden + self.dropout(F.gelu(self.linear(self.norm(hidden))))
+        return hidden + dropout(F.gelu(self.linear(self.norm(hidden))), self.dropout, self.training)
 
 
 class Mlp(Backbone):

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from holdfast.gpu.capture import own_kernels, precision_of_products
+from holdfast.nets.dropout import dropout
 
 EPSILON = 1e-5
 SEEDS = 2**31
@@ -30,7 +31,7 @@ class Norm(nn.Module):
     def add_and_norm(self, tokens: Tensor, branch: Tensor, seed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Adds a residual branch to the tokens, with dropout in training; returns the sum and its LayerNorm."""
         if seed is None:
-            tokens = tokens + F.dropout(branch, self.dropout, self.training)
+            tokens = tokens + dropout(branch, self.dropout, self.training)
             return tokens, self(tokens)
         share = self.dropout if self.training else 0.0
         return FusedAddNorm.apply(tokens, branch, seed, share, self.weight, self.bias, self._precision(tokens))

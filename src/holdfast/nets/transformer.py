@@ -75,7 +75,7 @@ class DecisionTransformer(Backbone):
         actions = self.head.embed(batch.actions) + when
         tokens = torch.stack([returns, states, actions], dim=2).flatten(1, 2)  # (R, 3K, D): r0 s0 a0 r1 s1 a1 ...
         allowed = allowed_within(batch.segments.repeat_interleave(3, dim=1)) if batch.shared else None
-        return self.head(self.trunk(tokens, allowed)[:, 1::3])  # a_t is read at the token of s_t
+        return self.head(self.trunk(tokens, allowed, read=slice(1, None, 3)))  # a_t is read at the token of s_t
 
     def latents(self, observations: Tensor) -> Tensor:
         return self.encoder(observations)
@@ -95,9 +95,9 @@ class DecisionTransformer(Backbone):
         at = 3 * step.clamp(max=length - 1)  # (1,) position of this step's first token
         tokens = tokens.index_copy(1, torch.cat([at, at + 1]), seen)
         if filled is None:
-            hidden = self.trunk(tokens).index_select(1, at + 1)[:, 0]
+            hidden = self.trunk(tokens, read=at + 1)[:, 0]
         else:  # compute only the tokens so far
-            hidden = self.trunk(tokens[:, : 3 * min(filled, length - 1) + 2])[:, -1]
+            hidden = self.trunk(tokens[:, : 3 * min(filled, length - 1) + 2], read=slice(-1, None))[:, 0]
         actions = self.head.act(self.head(hidden), self.interface.actions)
         tokens = tokens.index_copy(1, at + 2, (self.head.embed(actions) + when)[:, None])
         return actions, {"tokens": tokens, "step": step + 1}

@@ -6,11 +6,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from holdfast.nets.dropout import dropout
 from holdfast.nets.norm import Norm, seeds
+
+Read = slice | Tensor  # which tokens of a sequence are read: a slice of them, or their positions
+ALL = slice(None)
 
 
 class Attention(nn.Module):
-    """Causal self-attention; with `allowed`, only between the tokens that this mask allows."""
+    """Causal self-attention; with `allowed`, only between the tokens that this mask allows.
+
+    All tokens are attended to, and only those in `read` attend.
+    """
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -18,11 +25,14 @@ class Attention(nn.Module):
         self.mix = nn.Linear(width, 3 * width, bias=False)
         self.output = nn.Linear(width, width, bias=False)
 
-    def forward(self, tokens: Tensor, allowed: Tensor | None) -> Tensor:
+    def forward(self, tokens: Tensor, allowed: Tensor | None, read: Read = ALL) -> Tensor:
         mixed = self.mix(tokens).unflatten(-1, (3, self.heads, -1))  # (B, L, 3, H, D/H)
         queries, keys, values = (part.transpose(1, 2) for part in mixed.unbind(2))  # (B, H, L, D/H) each
-        dropout = self.dropout if self.training else 0.0
-        seen = F.scaled_dot_product_attention(queries, keys, values, allowed, dropout, is_causal=allowed is None)
+        if read is not ALL:
+            queries = queries[:, :, read]
+            allowed = (causal(tokens) if allowed is None else allowed)[..., read, :]
+        share = self.dropout if self.training else 0.0
+        seen = F.scaled_dot_product_attention(queries, keys, values, allowed, share, is_causal=allowed is None)
         return self.output(seen.transpose(1, 2).flatten(2))
 
 
@@ -44,18 +54,27 @@ class Trunk(nn.Module):
     def __init__(self, width: int, layers: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.first_norm, self.last_norm = Norm(width), Norm(width, True, dropout)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = dropout
         self.blocks = nn.ModuleList(Block(width, heads, dropout) for _ in range(layers))
 
-    def forward(self, tokens: Tensor, allowed: Tensor | None = None) -> Tensor:
-        tokens = self.dropout(self.first_norm(tokens))
+    def forward(self, tokens: Tensor, allowed: Tensor | None = None, read: Read = ALL) -> Tensor:
+        """The outputs at the tokens that are read; the last block computes no others."""
+        tokens = dropout(self.first_norm(tokens), self.dropout, self.training)
         blocks = cast(list[Block], self.blocks)
         first, *following = [block.attention_norm for block in blocks] + [self.last_norm]
         normed, seed = first(tokens), iter(seeds(tokens, 2 * len(blocks)))
-        for block, norm in zip(blocks, following, strict=True):
-            tokens, normed = block.wide_norm.add_and_norm(tokens, block.attention(normed, allowed), next(seed))
+        reads = [ALL] * (len(blocks) - 1) + [read]
+        for block, norm, which in zip(blocks, following, reads, strict=True):
+            seen = block.attention(normed, allowed, which)
+            tokens, normed = block.wide_norm.add_and_norm(tokens[:, which], seen, next(seed))
             tokens, normed = norm.add_and_norm(tokens, block.wide(normed), next(seed))
         return normed
+
+
+def causal(tokens: Tensor) -> Tensor:
+    """The mask with which every token attends to itself and those before it, (L, L) bool."""
+    length = tokens.shape[1]
+    return torch.ones(length, length, dtype=torch.bool, device=tokens.device).tril()
 
 
 def allowed_within(segments: Tensor) -> Tensor:
