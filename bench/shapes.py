@@ -113,18 +113,24 @@ class Shape:
         return lambda: HybridAffinity(0.5).candidates(probe, learned)
 
     def cost(self, device: str) -> tuple[float, float]:
-        """Operations and bytes of a masked training step, without padding: forward, backward (twice), optimiser."""
+        """Operations and bytes of a masked training step, without padding: forward, backward (twice), optimiser.
+
+        The last block is read at a third of the tokens, the states; only its keys and values are needed of all.
+        """
         rng = np.random.default_rng(0)
         windows = self.windows("cpu")
         tokens = 3 * float(np.mean([windows.draw(self.batch, rng)[1].sum() for _ in range(20)]))
         net = self.dense()
         linear = sum(layer.weight.numel() for layer in net.trunk.modules() if isinstance(layer, nn.Linear))
         attention = 4 * self.net.layers * 3 * self.net.context * self.net.width
+        block = (2 * linear + attention) / self.net.layers  # operations per token
+        keys_and_values = 2 * 2 * self.net.width**2
+        spared = tokens * 2 / 3 * (block - keys_and_values)
         states = tokens / 3 * self._per_state(net)
         numbers = sum(parameter.numel() for parameter in net.parameters())
         width = 2 if device == "cuda" else 4
         moved = numbers * 2 * 28 + tokens * self.net.width * width * 20 * self.net.layers
-        return 3 * (tokens * (2 * linear + attention) + states), moved
+        return 3 * (tokens * self.net.layers * block - spared + states), moved
 
     def _per_state(self, net: DecisionTransformer) -> float:
         """Operations for encoding one observation."""

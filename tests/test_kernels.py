@@ -13,6 +13,7 @@ from torch import Tensor
 import holdfast
 from holdfast.nets import encoders, norm
 from holdfast.nets.encoders import PixelEncoder, _channels_last
+from holdfast.nets.trunk import Trunk
 from holdfast.subnets.masked import StraightThrough
 from holdfast.subnets.selection import Selector, Threshold, largest
 
@@ -116,6 +117,16 @@ def test_what_is_dropped_depends_on_the_seed(kernel_device):
 
     assert torch.equal(joined(1), joined(1))
     assert not torch.equal(joined(1), joined(2))
+
+
+def test_a_trunk_of_our_kernels_read_at_some_tokens_and_its_gradients_are_the_plain_one(monkeypatch, kernel_device):
+    torch.manual_seed(0)
+    trunk, tokens, found = Trunk(16, 2, 2, 0.0).to(kernel_device), draw(3, 12, 16, device=kernel_device), []
+    for ours in (False, True):
+        monkeypatch.setattr(norm, "own_kernels", lambda tensor, ours=ours: ours)
+        out = trunk(tokens, read=slice(1, None, 3))
+        found.append((out, *torch.autograd.grad(out.square().sum(), list(trunk.parameters()))))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-3)
 
 
 def test_a_bias_and_rectifying_in_one_launch_are_torchs(kernel_device):

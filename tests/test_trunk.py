@@ -7,7 +7,7 @@ from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from holdfast.nets.dropout import dropout
-from holdfast.nets.trunk import Trunk, allowed_within
+from holdfast.nets.trunk import Trunk, allowed_within, attend
 
 LENGTH = 12
 STATES = slice(1, None, 3)
@@ -64,7 +64,14 @@ def test_the_last_block_computes_only_the_tokens_that_are_read():
     assert lengths == [LENGTH, LENGTH, LENGTH // 3]
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@PACKED
+def test_attention_that_drops_next_to_nothing_is_torchs(packed):
+    queries, keys, values = torch.randn(3, 3, 2, LENGTH, 4, dtype=torch.float64).unbind()
+    found, expected = (attend(queries, keys, values, mask(packed), share) for share in (1e-9, 0.0))
+    torch.testing.assert_close(found, expected)
+
+
+@PACKED
 def test_attention_in_training_drops_weights_and_scales_the_others(packed):
     trunk, tokens = made(1, 0.3)
     attention, allowed = trunk.blocks[0].attention, mask(packed)

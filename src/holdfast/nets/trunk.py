@@ -1,5 +1,6 @@
 """A causal transformer: tokens in, tokens out (pre-LN, GELU, no biases)."""
 
+from math import sqrt
 from typing import cast
 
 import torch
@@ -32,7 +33,7 @@ class Attention(nn.Module):
             queries = queries[:, :, read]
             allowed = (causal(tokens) if allowed is None else allowed)[..., read, :]
         share = self.dropout if self.training else 0.0
-        seen = F.scaled_dot_product_attention(queries, keys, values, allowed, share, is_causal=allowed is None)
+        seen = attend(queries, keys, values, allowed, share)
         return self.output(seen.transpose(1, 2).flatten(2))
 
 
@@ -71,9 +72,19 @@ class Trunk(nn.Module):
         return normed
 
 
+def attend(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, share: float) -> Tensor:
+    """Scaled dot-product attention, causal without `allowed`, that drops a share of its weights."""
+    if share == 0 or queries.device.type != "cpu":
+        return F.scaled_dot_product_attention(queries, keys, values, allowed, share, is_causal=allowed is None)
+    allowed = causal(queries) if allowed is None else allowed
+    scores = (queries / sqrt(queries.shape[-1])) @ keys.transpose(-2, -1)  # (B, H, L, L)
+    weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1)
+    return dropout(weights, share, True) @ values
+
+
 def causal(tokens: Tensor) -> Tensor:
-    """The mask with which every token attends to itself and those before it, (L, L) bool."""
-    length = tokens.shape[1]
+    """The mask with which every token attends to itself and those before it, (L, L) bool; tokens are (..., L, D)."""
+    length = tokens.shape[-2]
     return torch.ones(length, length, dtype=torch.bool, device=tokens.device).tril()
 
 
