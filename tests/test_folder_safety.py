@@ -266,20 +266,20 @@ def test_weights_that_changed_with_their_hash_are_not_certified(
     assert "(fingerprints as recorded)" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_task_that_was_put_into_another_copy_is_not_certified(tmp_path: Path) -> None:
+def test_a_task_that_was_put_into_another_copy_is_refused(tmp_path: Path) -> None:
     found = tiny_suite()
     run(found, tiny_learner("affinity-l", found, routing__threshold=-1.0), tmp_path / "run", QUIET)
     index = tmp_path / "run" / "weights" / "index.json"
 
     def moved(record: Any) -> Any:
-        record["stages"][-1]["notes"]["places"][found.names[1]]["copy"] = 2
+        record["stages"][-1]["notes"]["places"][found.names[1]]["copy"] = 0
         record["stages"][-1]["notes"]["places"][found.names[2]]["copy"] = 1
         return record
 
     edit(index, moved)
-    with pytest.raises(Mistake, match=f"the policy of {found.names[1]}"):
+    with pytest.raises(Mistake, match=f"{found.names[1]} has claimed .* entries, but"):
         reopen(tmp_path / "run", "cpu", found)
-    with pytest.raises(Mistake, match=f"the policy of {found.names[1]}"):
+    with pytest.raises(Mistake, match=f"{found.names[1]} has claimed .* entries, but"):
         run(found, tiny_learner("affinity-l", found, routing__threshold=-1.0), tmp_path / "run", QUIET)
 
 

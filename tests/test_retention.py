@@ -9,7 +9,6 @@ from holdfast.evaluation.certificates import Certificate, changed, fingerprint, 
 from holdfast.learners.sparse import Sparse
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import datasets_of, run
-from holdfast.subnets.copies import from_bits, to_bits
 from tests.tiny import FORGETTING, QUIET, RETAINING, contents, pixel_suite, tiny_learner, tiny_suite
 
 
@@ -191,9 +190,3 @@ def test_equal_remaining_gives_equal_shares():
         shares = [int(piece.sum()) for piece in pieces]
         assert max(shares) - min(shares) <= 1
         assert sum(shares) == len(pieces[0])
-
-
-def test_a_mask_survives_packing_to_bits():
-    mask = torch.rand(1001) < 0.3
-    assert torch.equal(from_bits(to_bits(mask), 1001), mask)
-    assert to_bits(mask).nbytes == 126

@@ -1,5 +1,6 @@
 """The base of learners in which every task has a subnetwork of a model copy."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -7,14 +8,17 @@ import torch
 
 from holdfast.data.conform import conform
 from holdfast.data.normaliser import Normaliser
+from holdfast.errors import Mistake
 from holdfast.learners.learner import Learner, LearnerConfig, Role, Snapshot, new_net
 from holdfast.learners.tensors import Tensors, part, under
 from holdfast.nets.backbone import Backbone
 from holdfast.nets.policy import Policy
 from holdfast.subnets.capacity import capacity
 from holdfast.subnets.claim import SubnetConfig
-from holdfast.subnets.copies import Copy, Subnetwork, effective, from_bits, to_bits
+from holdfast.subnets.copies import Copy, Subnetwork, effective
 from holdfast.subnets.layout import Layout
+from holdfast.subnets.stored_masks import read_masks, stored_masks
+from holdfast.subnets.stored_weights import read_weights, stored_weights
 from holdfast.tasks.interface import Interface
 from holdfast.tasks.task import Task
 
@@ -62,6 +66,7 @@ class SubnetworkLearner(Learner):
         self.subnetworks: dict[str, Subnetwork] = {}
         self.kept: dict[str, Tensors] = {}  # what the method keeps of each task, besides its subnetwork
         self.layouts: dict[Interface, Layout] = {}
+        self.can_learn = True  # not after a snapshot without its memory, which holds the values of free entries
 
     def layout(self, shape: Interface) -> Layout:
         """The parameters that masks cover in a network for this interface."""
@@ -83,6 +88,8 @@ class SubnetworkLearner(Learner):
 
     def room(self, index: int, interface: Interface) -> Room:
         """The copy with this number, or a new copy for this interface if it does not exist yet."""
+        if not self.can_learn:
+            raise Mistake("what this learner needs to learn another task was not kept: it can only act")
         if index < self.copies:
             shape, copy = self.shapes[index], self.model_copies[index]
             return Room(index, shape, self.layout(shape), copy, list(self.inside(index).values()))
@@ -110,7 +117,10 @@ class SubnetworkLearner(Learner):
         return self.acting(role, self.own_net(role, shape, tensors), subnetwork.normaliser)
 
     def accounts(self) -> list[dict[str, Any]]:
-        return [asdict(capacity(copy, self.inside(index))) for index, copy in enumerate(self.model_copies)]
+        return [
+            asdict(capacity(copy, self.inside(index), self.stored_tasks(index)))
+            for index, copy in enumerate(self.model_copies)
+        ]
 
     @property
     def copies(self) -> int:
@@ -119,21 +129,37 @@ class SubnetworkLearner(Learner):
     def task_copy(self, name: str) -> int:
         return self.subnetworks[name].copy
 
-    def snapshot(self) -> Snapshot:
-        weights: dict[str, Tensors] = {
-            f"copy-{index}": {"weights": copy.weights, **under("outside", copy.outside)}
-            for index, copy in enumerate(self.model_copies)
-        }
-        for name, subnetwork in self.subnetworks.items():
+    def stored_tasks(self, copy: int) -> dict[str, Tensors]:
+        """What is stored of each task in a copy; it stays the same when later tasks are learned."""
+        inside, weights = self.inside(copy), self.model_copies[copy].weights
+        layout = self.layout(self.shapes[copy])
+        masks = stored_masks([subnetwork.mask for subnetwork in inside.values()])
+        occupied = torch.zeros_like(self.model_copies[copy].occupied)
+        stored = {}
+        for (name, subnetwork), mask in zip(inside.items(), masks, strict=True):
+            new = subnetwork.mask & ~occupied
+            occupied = occupied | subnetwork.mask
             normaliser = {"shift": subnetwork.normaliser.shift, "scale": subnetwork.normaliser.scale}
-            weights[f"task-{name}"] = {
-                "mask": to_bits(subnetwork.mask),
+            stored[name] = {
+                **mask,
+                **under("new", stored_weights([values[chosen] for values, chosen in layout.pieces(weights, new)])),
                 **under("private", subnetwork.private),
                 **under("normaliser", normaliser),
                 **under("kept", self.kept[name]),
             }
+        return stored
+
+    def snapshot(self) -> Snapshot:
+        weights: dict[str, Tensors] = {}
+        memory: Tensors = {}
+        for index, copy in enumerate(self.model_copies):
+            weights |= {f"task-{name}": tensors for name, tensors in self.stored_tasks(index).items()}
+            if copy.outside:
+                weights[f"copy-{index}"] = under("outside", copy.outside)
+            if self.can_learn:
+                memory |= under(f"copy-{index}", stored_weights([copy.weights[~copy.occupied]]))
         places = {name: {"copy": one.copy, "new": one.new} for name, one in self.subnetworks.items()}
-        return Snapshot(weights, {}, {**self.notes(), "places": places})
+        return Snapshot(weights, memory, {**self.notes(), "places": places})
 
     def restore(self, snapshot: Snapshot) -> None:
         self.read_notes(snapshot.notes)
@@ -143,15 +169,38 @@ class SubnetworkLearner(Learner):
         for name, role in self.roles.items():
             shapes.setdefault(places[name].copy, role.interface)
         self.shapes = [shapes[index] for index in range(copies)]
-        self.subnetworks, self.kept = {}, {}
-        for name in self.roles:
-            place, tensors = places[name], snapshot.weights[f"task-{name}"]
-            mask = from_bits(tensors["mask"], self.layout(self.shapes[place.copy]).total)
-            private, normaliser = part(tensors, "private"), Normaliser(**part(tensors, "normaliser"))
-            self.subnetworks[name] = Subnetwork(place.copy, mask, place.new, private, normaliser)
-            self.kept[name] = part(tensors, "kept")
-        self.model_copies = []
+        subnetworks: dict[str, Subnetwork] = {}
+        self.model_copies, self.can_learn = [], True
         for index in range(copies):
-            tensors = snapshot.weights[f"copy-{index}"]
-            occupied = torch.stack([subnetwork.mask for subnetwork in self.inside(index).values()]).any(dim=0)
-            self.model_copies.append(Copy(tensors["weights"], occupied, part(tensors, "outside")))
+            inside = {name: places[name] for name in self.roles if places[name].copy == index}
+            copy, found = self._restored_copy(index, inside, snapshot)
+            self.model_copies.append(copy)
+            subnetworks |= found
+        self.subnetworks = {name: subnetworks[name] for name in self.roles}  # in the order they were learned
+        self.kept = {name: part(snapshot.weights[f"task-{name}"], "kept") for name in self.roles}
+
+    def _restored_copy(
+        self, index: int, inside: Mapping[str, Place], snapshot: Snapshot
+    ) -> tuple[Copy, dict[str, Subnetwork]]:
+        """A copy and the subnetworks in it; its free entries are zero if the snapshot has no memory."""
+        layout, tensors = self.layout(self.shapes[index]), snapshot.weights.get(f"copy-{index}", {})
+        stored = [snapshot.weights[f"task-{name}"] for name in inside]
+        weights, occupied = torch.zeros(layout.total), torch.zeros(layout.total, dtype=torch.bool)
+        subnetworks = {}
+        for (name, place), task, mask in zip(inside.items(), stored, read_masks(stored, layout.total), strict=True):
+            new = mask & ~occupied
+            if int(new.sum()) != place.new:
+                raise ValueError(f"{name} has claimed {place.new} entries, but {int(new.sum())} are new in its mask")
+            if "weights" not in tensors:
+                counts = [int(chosen.sum()) for (chosen,) in layout.pieces(new)]
+                weights[new] = read_weights(part(task, "new"), counts)
+            occupied = occupied | mask
+            normaliser = Normaliser(**part(task, "normaliser"))
+            subnetworks[name] = Subnetwork(index, mask, place.new, part(task, "private"), normaliser)
+        if "weights" in tensors:  # version 0.1 stored all weights of a copy in one tensor
+            weights = read_weights({"values": tensors["weights"]}, [layout.total])
+        elif free := part(snapshot.memory, f"copy-{index}"):
+            weights[~occupied] = read_weights(free, [int((~occupied).sum())])
+        else:
+            self.can_learn = False
+        return Copy(weights, occupied, part(tensors, "outside")), subnetworks

@@ -1,6 +1,9 @@
 """The capacity of a copy: how many entries tasks own, and in how many bytes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from torch import Tensor
 
 from holdfast.subnets.copies import Copy, Subnetwork
 
@@ -15,17 +18,16 @@ class Capacity:
     tasks: dict[str, dict[str, int]]  # task -> selected, reused, new, bytes
 
 
-def capacity(copy: Copy, subnetworks: dict[str, Subnetwork]) -> Capacity:
-    """Counts the entries of one copy and of the tasks in it."""
+def capacity(copy: Copy, subnetworks: dict[str, Subnetwork], stored: Mapping[str, Mapping[str, Tensor]]) -> Capacity:
+    """Counts the entries of one copy and of the tasks in it; `stored` are the tensors that each task adds on disk."""
     tasks = {}
     for name, subnetwork in subnetworks.items():
         selected = int(subnetwork.mask.sum())
-        private = sum(tensor.nbytes for tensor in subnetwork.private.values())
         tasks[name] = {
             "selected": selected,
             "reused": selected - subnetwork.new,
             "new": subnetwork.new,
-            "bytes": (len(subnetwork.mask) + 7) // 8 + 4 * subnetwork.new + private,
+            "bytes": sum(tensor.nbytes for tensor in stored[name].values()),
         }
     occupied = int(copy.occupied.sum())
     return Capacity(len(copy.weights), occupied, len(copy.weights) - occupied, tasks)

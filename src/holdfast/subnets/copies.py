@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,13 +37,3 @@ def effective(copy: Copy, subnetwork: Subnetwork, layout: Layout) -> dict[str, T
     # Not weights * mask: a negative free weight would give -0.0, which may become 0.0 when a later task trains it.
     weights = torch.where(subnetwork.mask, copy.weights, torch.zeros(()))
     return {**layout.split(weights), **copy.outside, **subnetwork.private}
-
-
-def to_bits(mask: Tensor) -> Tensor:
-    """A mask packed into bytes, one bit per entry, uint8."""
-    return torch.from_numpy(np.packbits(mask.cpu().numpy()))
-
-
-def from_bits(bits: Tensor, total: int) -> Tensor:
-    """The mask with `total` entries that `to_bits` packed."""
-    return torch.from_numpy(np.unpackbits(bits.numpy(), count=total).astype(bool))

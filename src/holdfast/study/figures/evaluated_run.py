@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from torch import Tensor
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate
@@ -14,7 +14,7 @@ from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
 from holdfast.study.export import is_drawable, loss_curves
 from holdfast.study.groups import RunResult
-from holdfast.subnets.copies import from_bits
+from holdfast.subnets.stored_masks import read_masks
 
 Curve = Sequence[tuple[int, float]]  # steps, and the loss there
 
@@ -95,21 +95,26 @@ def _drawable(point: Sequence[Any]) -> bool:
 
 def _overlap(folder: RunFolder, matrix: Matrix) -> dict[tuple[str, str], float]:
     """Computed from the masks, if they are kept; masks of different copies do not compare."""
-    masks = {task: mask for task in matrix.tasks if (mask := _mask(folder, matrix, task)) is not None}
+    masks = _masks(folder, matrix)
     together = [pair for pair in product(masks, masks) if len({matrix.task_copy[task] for task in pair}) == 1]
     return {
-        (own, other): float((masks[own] & masks[other]).sum() / max(masks[own].sum(), 1)) for own, other in together
+        (own, other): int((masks[own] & masks[other]).sum()) / max(int(masks[own].sum()), 1) for own, other in together
     }
 
 
-def _mask(folder: RunFolder, matrix: Matrix, task: str) -> np.ndarray | None:
-    if not folder.learned or not matrix.accounts:
-        return None
-    file = folder.store.index.stages[-1].files.get(f"weights/task-{task}")
-    if file is None or task not in matrix.task_copy:
-        return None
-    tensors = folder.store.tensors(file)
-    total = matrix.accounts[matrix.task_copy[task]]["total"]
-    if "mask" not in tensors or tensors["mask"].numel() != -(-total // 8):
-        raise _damaged(folder, file.path)
-    return from_bits(tensors["mask"], total).numpy()
+def _masks(folder: RunFolder, matrix: Matrix) -> dict[str, Tensor]:
+    """The mask of each task, copy by copy; empty if they are not kept."""
+    if not folder.learned:
+        return {}
+    files = folder.store.index.stages[-1].files
+    masks: dict[str, Tensor] = {}
+    for copy, account in enumerate(matrix.accounts):
+        inside = [
+            task for task in matrix.tasks if matrix.task_copy.get(task) == copy and f"weights/task-{task}" in files
+        ]
+        stored = [folder.store.tensors(files[f"weights/task-{task}"]) for task in inside]
+        try:
+            masks |= zip(inside, read_masks(stored, account["total"]), strict=True)
+        except (LookupError, ValueError) as problem:
+            raise _damaged(folder, "weights") from problem
+    return masks
