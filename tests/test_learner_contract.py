@@ -142,7 +142,7 @@ def test_a_task_of_another_shape_opens_a_copy_of_its_own_and_earlier_tasks_keep_
 @pytest.mark.parametrize("name", SPARSE)
 def test_a_shorter_task_shares_a_copy_with_a_longer_one(name):
     suite = tiny_suite()
-    learner = tiny_learner(name, suite, **({} if name in ("tsn-core", "packnet") else {"routing__threshold": 1e9}))
+    learner = tiny_learner(name, suite, **({} if name in ("tsn-core", "packnet") else {"routing__max_copies": 1}))
     learner.learn(suite.tasks[0])
     data = suite.tasks[1].dataset.take(range(2))
     short = replace(suite.tasks[1], interface=replace(suite.tasks[1].interface, horizon=20), load=lambda: data)

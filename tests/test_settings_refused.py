@@ -150,7 +150,7 @@ def test_every_number_in_other_configurations_must_be_finite_too(config):
         ("--transitions 100000000000", "transitions"),
         ("--subnets.noise nan", "subnets.noise must be a finite number, got nan"),
         ("--fit.clip inf", "fit.clip must be a finite number, got inf"),
-        ("--routing.threshold inf", "routing.threshold must be a finite number"),
+        ("--routing.threshold inf", "routing.threshold must be a finite number or auto"),
         ("--fit.return-scale 0", "fit.return_scale must be over 0"),
         ("--net.width 60000 --net.layers 100", "GB to train"),
         ("--fit.batch 1000000 --net.width 8192", "GB to train"),

@@ -173,7 +173,10 @@ def test_how_a_run_is_carried_out_does_not_name_its_folder(setting, tmp_path):
     [
         ('[[a]]\nlearner="affinity-l"\nrouting.treshold=1', "did you mean routing.threshold"),
         ('[[a]]\nlearner="naive"\nrouting.threshold=1', "the learner naive has no setting 'routing.threshold'"),
-        ('[[a]]\nlearner="affinity-l"\nrouting.threshold="far"', "threshold must be a finite number, got 'far'"),
+        (
+            '[[a]]\nlearner="affinity-l"\nrouting.threshold="far"',
+            "threshold must be a finite number or auto, got 'far'",
+        ),
         ('[[a]]\nlearner="nave"', "there is no learner 'nave'"),
         ('[[a]]\nsuite="tox"', "tox"),
         ('[[a]]\nbudget="long"', "there is no budget 'long'"),

@@ -163,6 +163,8 @@ LEARNERS = Registry(
         "affinity-a": "holdfast.learners.sparse:AFFINITY_A",
         "affinity-l": "holdfast.learners.sparse:AFFINITY_L",
         "affinity-h": "holdfast.learners.sparse:AFFINITY_H",
+        "random-routing": "holdfast.learners.sparse:RANDOM_ROUTING",
+        "independent": "holdfast.learners.sparse:INDEPENDENT",
     },
 )
 NETS = Registry("backbone", "NETS", {"dt": "holdfast.nets.transformer:DtConfig", "mlp": "holdfast.nets.mlp:MlpConfig"})

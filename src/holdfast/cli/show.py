@@ -20,6 +20,7 @@ from holdfast.runs.state import state_of
 from holdfast.study.published import published_row
 from holdfast.study.run_tables import (
     certificate_line,
+    evidence_table,
     matrix_table,
     metrics_line,
     reference_lines,
@@ -64,6 +65,8 @@ def show_run(path: Path, recomputed: bool) -> None:
             _print(output, f"not evaluated after every task: {folder.how_to_go_on()} plays the rest")
     if routes := folder.read_routes():
         output.print(routes_table(routes))
+        if evidence := evidence_table(routes):
+            output.print(evidence)
     output.print(certificate_line(folder.read_certificates(), recomputed))
     if folder.further:
         _print(output, f"learned after the plan's tasks: {', '.join(folder.further)}")

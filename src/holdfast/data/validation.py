@@ -172,7 +172,8 @@ PLAIN: dict[Any, str] = {
 
 def _in_words(kind: Any) -> str:
     if get_origin(kind) is Literal:
-        return f"one of {', '.join(get_args(kind))}"
+        words = get_args(kind)
+        return f"one of {', '.join(words)}" if len(words) > 1 else words[0]
     if get_origin(kind) is tuple:
         return f"a list, each entry {_in_words(get_args(kind)[0])}"
     return PLAIN.get(get_origin(kind) or kind, f"a {getattr(kind, '__name__', kind)}")

@@ -20,10 +20,12 @@ from holdfast.routing.affinities import (
     HybridAffinity,
     LatentAffinity,
     Learned,
+    NoAffinity,
     Probe,
+    RandomAffinity,
     ReplayAffinity,
 )
-from holdfast.routing.route import Route, only_copy, route
+from holdfast.routing.route import Route, only_copy, route, route_by_room
 from holdfast.subnets.claim import Start, SubnetConfig, begin, check_room, claim, has_room
 from holdfast.subnets.copies import Copy, Subnetwork, effective
 from holdfast.tasks.interface import Interface
@@ -32,7 +34,7 @@ from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Recorder
 
-Routing = ActionAffinity | LatentAffinity | HybridAffinity | ReplayAffinity | None
+Routing = ActionAffinity | LatentAffinity | HybridAffinity | ReplayAffinity | RandomAffinity | NoAffinity | None
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,9 @@ class Sparse(SubnetworkLearner):
         full = [index for index in fitting if not self._has_room(index)]
         candidates = [replace(candidate, full=candidate.copy in full) for candidate in candidates]
         most = None if affinity.max_copies is None else affinity.max_copies - len(fitting) + self.copies
+        if affinity.automatic:
+            far_source = self.subnets.new is not None  # otherwise a warm start confines the task to its source
+            return route_by_room(task.name, candidates, threshold, self.copies, most, far_source=far_source)
         return route(task.name, candidates, threshold, self.copies, most)
 
     def _has_room(self, copy: int) -> bool:
@@ -151,3 +156,5 @@ TSN_REPLAYKL = LearnerSpec(Sparse, routed(ReplayAffinity(0.25)), "copies chosen 
 AFFINITY_A = LearnerSpec(Sparse, routed(ActionAffinity(1.0)), "copies chosen by how well actions are predicted")
 AFFINITY_L = LearnerSpec(Sparse, routed(LatentAffinity(25.0)), "copies chosen by the similarity of latents")
 AFFINITY_H = LearnerSpec(Sparse, routed(HybridAffinity(0.5)), "copies chosen by actions and latents, mixed")
+RANDOM_ROUTING = LearnerSpec(Sparse, routed(RandomAffinity()), "a control: the copy of a random earlier task")
+INDEPENDENT = LearnerSpec(Sparse, routed(NoAffinity()), "a control: a sparse subnetwork in a copy of its own")

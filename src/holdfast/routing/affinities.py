@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby, islice
 from math import inf, isfinite
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -16,12 +16,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.validation import Range, validate
-from holdfast.data.windows import Windows
+from holdfast.data.windows import Batch, Windows
 from holdfast.nets.backbone import Backbone, call
 from holdfast.routing.route import Candidate
 
 SMALLEST_VARIANCE = 1e-6
 AT_ONCE = 8  # learned tasks per vmapped pass
+SPLITS = 99  # random halves of a memory: what exceeds all of them has a probability of 1 %
+SCALES = {"action": ("constant", 0.5), "latent": ("halves", 1.0)}  # automatic: near up to so much of this part
 
 Measure = Callable[[Backbone, Mapping[str, Tensor], Normaliser], Tensor]  # evaluated with one learned task
 
@@ -53,8 +55,8 @@ class Probe(ABC):
 class Affinity(ABC):
     """A distance between tasks, and the threshold up to which a task is near."""
 
-    threshold: float = 0.0
-    """Distance up to which a task is near; a task farther from all learned ones gets a new copy (tau)."""
+    threshold: float | Literal["auto"] = 0.0
+    """Distance up to which a task is near (tau); farther from all, it gets a new copy. auto: needs no tuning."""
     memory: Annotated[int, Range(least=2, most=10**9)] = 256
     """Number of observations that are kept of each task for routing."""
     max_copies: Annotated[int | None, Range(least=1, most=10**9)] = None
@@ -62,6 +64,16 @@ class Affinity(ABC):
 
     def __post_init__(self) -> None:
         validate(self, "routing.")
+
+    @property
+    def automatic(self) -> bool:
+        """Whether scores are relative to a scale of their own."""
+        return self.threshold == "auto"
+
+    @property
+    def limit(self) -> float:
+        """The distance up to which a task is near."""
+        return 1.0 if self.threshold == "auto" else self.threshold
 
     @abstractmethod
     def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
@@ -73,12 +85,13 @@ class Affinity(ABC):
 
     def distances(self, parts: Sequence[Mapping[str, float]]) -> tuple[list[float], float]:
         """One distance per candidate, and their threshold."""
-        return [next(iter(scores.values())) for scores in parts], self.threshold
+        name = next(iter(parts[0]))
+        return [relative(scores, name) if self.automatic else scores[name] for scores in parts], self.limit
 
     def candidates(self, probe: Probe, learned: Sequence[Learned]) -> tuple[list[Candidate], float]:
         """All learned tasks with their distances to the new one, and the threshold."""
         if not learned:
-            return [], self.threshold
+            return [], self.limit
         scores = {name: finite_or_far(values) for name, values in self.parts(probe, learned).items()}
         parts = [dict(zip(scores, row, strict=True)) for row in zip(*scores.values(), strict=True)]
         distances, threshold = self.distances(parts)
@@ -99,7 +112,7 @@ class ActionAffinity(Affinity):
         return {}
 
     def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
-        return {"action": action_distances(probe, learned, self.batches, self.windows)}
+        return action_scores(probe, learned, self)
 
 
 @dataclass(frozen=True)
@@ -107,10 +120,10 @@ class LatentAffinity(Affinity):
     """The divergence between both tasks' latents under the learned task's encoder (section 3.4.2)."""
 
     def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
-        return latent_statistics(probe, [learned])[0]
+        return kept_latents(probe, learned, self.automatic)
 
     def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
-        return {"latent": latent_distances(probe, learned)}
+        return latent_scores(probe, learned, self.automatic)
 
 
 @dataclass(frozen=True)
@@ -119,7 +132,7 @@ class HybridAffinity(Affinity):
 
     With several candidates each score is scaled to 0..1. The best candidate of one score is then at most 1 - alpha or
     alpha away, so with a threshold of at least min(alpha, 1 - alpha) no copy is opened after the second task, unless
-    near copies are full.
+    near copies are full. An automatic threshold does not scale: each score is relative to a scale of its own.
     """
 
     alpha: Annotated[float, Range(least=0, most=1)] = 0.7
@@ -134,31 +147,64 @@ class HybridAffinity(Affinity):
     """Windows per batch of the prediction error."""
 
     def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
-        return latent_statistics(probe, [learned])[0]
+        return kept_latents(probe, learned, self.automatic)
 
     def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
-        actions = action_distances(probe, learned, self.batches, self.windows)
-        return {"action": actions, "latent": latent_distances(probe, learned)}
+        return {**action_scores(probe, learned, self), **latent_scores(probe, learned, self.automatic)}
 
     def distances(self, parts: Sequence[Mapping[str, float]]) -> tuple[list[float], float]:
-        actions, latents = ([scores[name] for scores in parts] for name in ("action", "latent"))
         rest = float(1 - Fraction(str(self.alpha)))  # decimal: in floats, 1 - 0.7 is a little over 0.3
+        if self.automatic:
+            pairs = [(relative(scores, "action"), relative(scores, "latent")) for scores in parts]
+            return [self.alpha * action + rest * latent for action, latent in pairs], self.limit
+        actions, latents = ([scores[name] for scores in parts] for name in ("action", "latent"))
         if len(parts) == 1:
             direct = self.alpha * actions[0] / self.action_threshold
             return [direct + rest * latents[0] / self.latent_threshold], 1.0
-        pairs = zip(spread(actions), spread(latents), strict=True)
-        return [self.alpha * action + rest * latent for action, latent in pairs], self.threshold
+        scaled = zip(spread(actions), spread(latents), strict=True)
+        return [self.alpha * action + rest * latent for action, latent in scaled], self.limit
 
 
 @dataclass(frozen=True)
 class ReplayAffinity(Affinity):
     """The divergence between both tasks' observations, without a network (section 3.5)."""
 
+    threshold: float = 0.0
+    """Distance up to which a task is near; a task farther from all learned ones gets a new copy (tau)."""
+
     def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
         return {"observations": probe.observations}
 
     def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
         return {"replay": [replay_distance(source.kept["observations"], probe.observations) for source in learned]}
+
+
+@dataclass(frozen=True)
+class RandomAffinity(Affinity):
+    """A control: distances are random numbers between 0 and 1, so the nearest task is any task."""
+
+    threshold: float = 1.0
+    """Probability with which a learned task counts as near."""
+
+    def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
+        return {}
+
+    def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
+        return {"random": numpy_stream(probe.seed, "random affinity").random(len(learned)).tolist()}
+
+
+@dataclass(frozen=True)
+class NoAffinity(Affinity):
+    """A control: no learned task is ever near, so every task gets a copy of its own."""
+
+    threshold: float = 0.0
+    """Without effect: every distance is infinite."""
+
+    def keep(self, probe: Probe, learned: Learned) -> dict[str, Tensor]:
+        return {}
+
+    def parts(self, probe: Probe, learned: Sequence[Learned]) -> dict[str, list[float]]:
+        return {"none": [inf] * len(learned)}
 
 
 @torch.no_grad()
@@ -190,11 +236,21 @@ def _measure_batch(learned: Sequence[Learned], measure: Measure) -> Tensor:
     return vmap(one)(parameters, shifts, scales)
 
 
-def action_distances(probe: Probe, learned: Sequence[Learned], batches: int, count: int) -> list[float]:
-    """Each learned policy's loss on the new task's windows, normalised as the learned task: the mean over all valid
-    steps of all batches."""
+def action_scores(
+    probe: Probe, learned: Sequence[Learned], affinity: ActionAffinity | HybridAffinity
+) -> dict[str, list[float]]:
+    """Each learned policy's loss, and for an automatic threshold that of the best constant policy."""
     windows, rng = probe.windows(), numpy_stream(probe.seed, "action affinity")
-    drawn = [windows.sample(count, rng) for _ in range(batches)]
+    drawn = [windows.sample(affinity.windows, rng) for _ in range(affinity.batches)]
+    scores = {"action": action_distances(drawn, learned)}
+    if affinity.automatic:
+        scores["constant"] = [constant_loss(drawn)] * len(learned)
+    return scores
+
+
+def action_distances(drawn: Sequence[Batch], learned: Sequence[Learned]) -> list[float]:
+    """Each learned policy's loss on batches of the new task, normalised as the learned task: the mean over all valid
+    steps of all batches."""
     steps = torch.stack([batch.valid.sum() for batch in drawn])  # (batches,)
 
     def loss(net: Backbone, parameters: Mapping[str, Tensor], normaliser: Normaliser) -> Tensor:
@@ -205,13 +261,70 @@ def action_distances(probe: Probe, learned: Sequence[Learned], batches: int, cou
     return [float(distance) for distance in measure_each(learned, loss)]
 
 
-def latent_statistics(probe: Probe, learned: Sequence[Learned]) -> list[dict[str, Tensor]]:
-    """Mean and variance of the new task's latents under each learned task's encoder, (D,) each."""
+def constant_loss(drawn: Sequence[Batch]) -> float:
+    """The least loss of a policy that ignores what it observes: the entropy of discrete actions, or the mean variance
+    of a task's continuous ones."""
+    valid = torch.cat([batch.valid.flatten() for batch in drawn]).bool()
+    actions = torch.cat([batch.actions.flatten(0, 1) for batch in drawn])[valid]
+    if not actions.is_floating_point():
+        shares = actions.bincount().double() / len(actions)
+        return float(torch.special.entr(shares).sum())
+    active = drawn[0].active[0, 0].double()  # the same in all steps of a task
+    return float((actions.double().var(dim=0, unbiased=False) * active).sum() / active.sum())
+
+
+def relative(scores: Mapping[str, float], name: str) -> float:
+    """A score divided by the largest one that is near; infinite if that is 0 and the score is not."""
+    scale, share = SCALES[name]
+    score, largest = scores[name], share * scores[scale]
+    if largest == 0:
+        return inf if score > 0 else 0.0
+    return score / largest
+
+
+def kept_latents(probe: Probe, learned: Learned, automatic: bool) -> dict[str, Tensor]:
+    """A learned task's statistics, and for an automatic threshold the divergence within its own memory."""
+    kept = latent_statistics(probe, [learned])[0]
+    if automatic:
+        kept["halves"] = torch.tensor(halves_divergence(latents_under(probe, [learned])[0], probe.seed))
+    return kept
+
+
+def latent_scores(probe: Probe, learned: Sequence[Learned], automatic: bool) -> dict[str, list[float]]:
+    """The divergence from each learned task, and for an automatic threshold the one within its own memory."""
+    scores = {"latent": latent_distances(probe, learned)}
+    if automatic:
+        scores["halves"] = [float(source.kept["halves"]) for source in learned]
+    return scores
+
+
+def halves_divergence(latents: Tensor, seed: int) -> float:
+    """The largest divergence between two random halves of latents, (M, D), over many splits.
+
+    It is a null distribution: a task with the same observations would exceed it with a probability of 1 % at most.
+    """
+    rng, half = numpy_stream(seed, "halves"), max(len(latents) // 2, 1)
+    orders = [torch.as_tensor(rng.permutation(len(latents))) for _ in range(SPLITS)]
+    return max(symmetric_kl(*gaussian(latents[order[:half]]), *gaussian(latents[order[-half:]])) for order in orders)
+
+
+def gaussian(latents: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance over samples, (M, D) -> (D,) each."""
+    return latents.mean(dim=0), latents.var(dim=0, unbiased=False).clamp(min=SMALLEST_VARIANCE)
+
+
+def latents_under(probe: Probe, learned: Sequence[Learned]) -> Tensor:
+    """The new task's latents under each learned task's encoder, (C, M, D)."""
 
     def latents(net: Backbone, parameters: Mapping[str, Tensor], normaliser: Normaliser) -> Tensor:
         return call(net, parameters, "latents", normaliser(probe.observations.to(net.device))).double()
 
-    seen = torch.stack(measure_each(learned, latents))  # (C, M, D)
+    return torch.stack(measure_each(learned, latents))
+
+
+def latent_statistics(probe: Probe, learned: Sequence[Learned]) -> list[dict[str, Tensor]]:
+    """Mean and variance of the new task's latents under each learned task's encoder, (D,) each."""
+    seen = latents_under(probe, learned)
     variances = seen.var(dim=1, unbiased=False).clamp(min=SMALLEST_VARIANCE).cpu()
     return [
         {"mean": mean, "variance": variance} for mean, variance in zip(seen.mean(dim=1).cpu(), variances, strict=True)

@@ -1,7 +1,7 @@
 """Routing: a new task joins the copy of the nearest learned task, or opens a new copy."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -68,6 +68,28 @@ def route(
             "raise it, lower subnets.keep or allow reuse with the schedule constant"
         )
     return Route(task, evidence, threshold, source.task, source.copy, False, "too far, but no copy is left")
+
+
+def route_by_room(
+    task: str,
+    candidates: Sequence[Candidate],
+    threshold: float,
+    copies: int,
+    max_copies: int | None = None,
+    *,
+    far_source: bool,
+) -> Route:
+    """As `route`, but a task that is near nothing joins the nearest copy that is not full, and a copy is opened only
+    if all are full. With `far_source` it starts from the nearest task all the same, otherwise from new scores."""
+    nearest = min((candidate for candidate in candidates if not candidate.full), key=_distance, default=None)
+    if nearest is None:
+        found = route(task, candidates, threshold, copies, max_copies)
+        return replace(found, reason="all copies are full") if candidates else found
+    if nearest.distance <= threshold:
+        return route(task, candidates, threshold, copies, max_copies)
+    source = nearest.task if far_source else None
+    reason = "too far, but new entries are certain" if far_source else "too far, so with new scores"
+    return Route(task, tuple(candidates), threshold, source, nearest.copy, False, reason)
 
 
 def _distance(candidate: Candidate) -> float:

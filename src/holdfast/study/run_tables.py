@@ -1,6 +1,7 @@
 """A run's matrix, routes and certificate as text for a terminal."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 from rich.table import Table
@@ -10,8 +11,11 @@ from holdfast.data.printable import printable
 from holdfast.evaluation.certificates import Certificate, changed, verdict
 from holdfast.evaluation.matrix import METRICS, Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
+from holdfast.routing.affinities import SCALES
 from holdfast.study.published import PublishedRow
 from holdfast.study.summary import fewest_to_most
+
+NEAREST = 3  # learned tasks that the evidence shows of each task
 
 
 def _text(value: object, style: str = "") -> Text:
@@ -140,6 +144,37 @@ def routes_table(routes: Sequence[dict[str, Any]]) -> Table:
         cells = (route["task"], copy, route["source"] or "", distances, threshold, route["reason"])
         table.add_row(*map(_text, cells))
     return table
+
+
+def evidence_table(routes: Sequence[dict[str, Any]]) -> Table | None:
+    """Of each task with an automatic threshold, the nearest learned tasks: scores, their scales and the decision."""
+    known = {part for route in routes for candidate in route["candidates"] for part in candidate["parts"]}
+    pairs = [(name, scale) for name, (scale, _) in SCALES.items() if scale in known]
+    if not pairs:
+        return None
+    table = Table(title=f"evidence: the nearest {NEAREST} learned tasks (routes.json has all)")
+    for name in ("task", "learned task", *map(" / ".join, pairs), "distance", "decision"):
+        table.add_column(name)
+    for route in routes:
+        for candidate in sorted(route["candidates"], key=lambda found: _or_infinite(found["distance"]))[:NEAREST]:
+            scores = [" / ".join(_distance(candidate["parts"].get(part)) for part in pair) for pair in pairs]
+            cells = (route["task"], candidate["task"], *scores, _distance(candidate["distance"]))
+            table.add_row(*map(_text, (*cells, _decision(route, candidate))))
+    return table
+
+
+def _decision(route: dict[str, Any], candidate: dict[str, Any]) -> str:
+    near = _or_infinite(candidate["distance"]) <= _or_infinite(route["threshold"])
+    remarks = ["near" if near else "far"]
+    if candidate.get("full"):
+        remarks.append("its copy is full")
+    if candidate["task"] == route["source"]:
+        remarks.append("the source")
+    return ", ".join(remarks)
+
+
+def _or_infinite(value: float | None) -> float:
+    return inf if value is None else value
 
 
 def _distance(value: float | None) -> str:

@@ -55,7 +55,8 @@ def route_reason(route: RouteRecord) -> str:
     nearest = min(route["candidates"], key=_distance)
     measured = f"the nearest task, {nearest['task']}, is {far(_distance(nearest))} away"
     allowed = f"{far(route['threshold'])} is allowed ({route['reason']})"
-    began = f"opened copy {copy}" if route["opened"] else f"joined copy {copy} and starts from {route['source']}"
+    start = f"starts from {route['source'] or 'new scores'}"
+    began = f"opened copy {copy}" if route["opened"] else f"joined copy {copy} and {start}"
     return f"{task} {began}: {measured}, and {allowed}."
 
 
