@@ -151,7 +151,6 @@ def run_until(event: int, name: str, path: Path, **settings: Any) -> None:
 def _exit_codes(name: str, path: Path) -> list[int]:
     """Of a run that is killed at an event, started again and killed at another, until it ends by itself."""
     torch.set_num_threads(1)
-    torch.optim.AdamW([torch.zeros(1)])  # the first one loads much: once, and not in every fork
     rng, codes = random.Random(name), []
     while codes[-1:] != [0] and len(codes) < 100:
         event, child = rng.randint(1, 75), os.fork()  # safe, since this process has one thread

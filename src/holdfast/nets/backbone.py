@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
 
 from holdfast.data.validation import shown
 from holdfast.data.windows import Batch
@@ -131,9 +132,18 @@ def net_config(name: str) -> NetConfig:
         ) from problem
 
 
+class _Uninitialised(TorchFunctionMode):
+    """Leaves new parameters as they are: initialising them on the device `meta` would import torch's compiler."""
+
+    def __torch_function__(self, function: Any, types: Any, inputs: Any = (), named: Any = None) -> Any:
+        if getattr(function, "__module__", "") == "torch.nn.init":
+            return inputs[0] if inputs else named["tensor"]
+        return function(*inputs, **(named or {}))
+
+
 def parameter_count(config: NetConfig, interface: Interface) -> int:
     """The number of parameters of the network, which is not allocated."""
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+    with torch.random.fork_rng(devices=[]), torch.device("meta"), _Uninitialised():
         try:
             net = config.build(interface)
         except TypeError as problem:

@@ -1,7 +1,7 @@
 """AdamW with gradient clipping: torch's own, or on a GPU one kernel over all parameters laid end to end."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -33,37 +33,51 @@ class Optimiser(Protocol):
 
 
 class TorchAdamW:
-    """Torch's own AdamW."""
+    """Torch's own fused AdamW, without `torch.optim`, which takes a second to import what only compilers need."""
 
     def __init__(self, parameters: dict[str, nn.Parameter], decay: float, clip: float) -> None:
-        self.parameters, self.clip = parameters, clip
-        moved = list(parameters.values())
-        on_gpu = moved[0].is_cuda
+        self.parameters, self.decay, self.clip = parameters, decay, clip
+        values = list(parameters.values())
         # A tensor on a GPU, so that a captured step reads its current value.
-        rate = torch.zeros((), device=moved[0].device) if on_gpu else 0.0
-        self.adamw = torch.optim.AdamW(moved, rate, BETAS, EPSILON, decay, fused=True, capturable=on_gpu)
-        for parameter in moved:  # allocated now, so that its address never changes
-            state = {"step": torch.zeros((), device=parameter.device)}
-            moments = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
-            self.adamw.state[parameter] = state | moments
+        self.rate: Any = torch.zeros((), device=values[0].device) if values[0].is_cuda else 0.0
+        self.steps = [torch.zeros((), device=value.device) for value in values]
+        self.means, self.squares = ([torch.zeros_like(value) for value in values] for _ in range(2))
 
     def take(self, gradients: Sequence[Tensor]) -> None:
         for parameter, gradient in zip(self.parameters.values(), gradients, strict=True):
             parameter.grad = gradient
 
+    @torch.no_grad()
     def step(self) -> None:
-        nn.utils.clip_grad_norm_(self.parameters.values(), self.clip)
-        self.adamw.step()
+        values: list[Tensor] = list(self.parameters.values())
+        nn.utils.clip_grad_norm_(values, self.clip)
+        gradients = [value.grad for value in values if value.grad is not None]
+        torch._foreach_add_(self.steps, 1)
+        torch._fused_adamw_(
+            values,
+            gradients,
+            self.means,
+            self.squares,
+            [],
+            self.steps,
+            lr=self.rate,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            weight_decay=self.decay,
+            eps=EPSILON,
+            amsgrad=False,
+            maximize=False,
+        )
 
     def set_rate(self, rate: float | Tensor) -> None:
-        group = self.adamw.param_groups[0]
-        group["lr"] = group["lr"].copy_(rate) if isinstance(rate, Tensor) else rate
+        self.rate = self.rate.copy_(rate) if isinstance(rate, Tensor) else rate
 
     def tensors(self) -> dict[str, Tensor]:
+        state = {"step": self.steps, "exp_avg": self.means, "exp_avg_sq": self.squares}
         return {
-            f"{key}/{name}": tensor
-            for name, parameter in self.parameters.items()
-            for key, tensor in self.adamw.state[parameter].items()
+            f"{kind}/{name}": tensor
+            for place, name in enumerate(self.parameters)
+            for kind, tensor in ((kind, tensors[place]) for kind, tensors in state.items())
         }
 
 
