@@ -1,10 +1,21 @@
 """With `subnets.new`, every later task selects exactly that share of its entries among the free ones."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from holdfast.errors import Mistake
-from holdfast.subnets.claim import Counts, SubnetConfig, check_room, has_room, selected_counts, task_counts
+from holdfast.study.run_tables import capacity_lines
+from holdfast.subnets.claim import (
+    Counts,
+    SubnetConfig,
+    check_room,
+    further_tasks,
+    has_room,
+    selected_counts,
+    task_counts,
+)
 from holdfast.subnets.copies import Copy
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.selection import entries
@@ -58,6 +69,55 @@ def test_a_plan_that_one_copy_cannot_hold_is_refused_and_more_copies_hold_it():
     with pytest.raises(Mistake, match=r"a copy with 8 tasks has too few free entries .*\(a.bias\)"):
         check_room(SubnetConfig(keep=0.3, new=0.2, tasks=9), LAYOUT)
     check_room(SubnetConfig(keep=0.3, new=0.2, tasks=16), LAYOUT, copies=2)
+
+
+def test_as_many_more_tasks_fit_as_are_then_learned_before_the_copy_is_full():
+    suite = tiny_suite(tasks=4)
+    settings = {"subnets__new": 0.3, "subnets__keep": 0.5, "routing__threshold": 1e12}
+    learner = tiny_learner("affinity-l", suite, **settings)
+    promised = None
+    for task in suite.tasks:
+        opened = learner.route(task).opened
+        assert promised is None or opened == (promised == 0)
+        learner.learn(task)
+        before, promised = promised, learner.accounts()[0]["more"]
+        assert before in (None, 0) or promised == before - 1
+    assert learner.copies == 2  # so a copy was full
+
+
+def test_further_tasks_by_hand():
+    # The first task claims 30 of 100 and 3 of 10, each later one 6 and 1: there is room for 7 later ones in a.bias.
+    config = SubnetConfig(keep=0.3, new=0.2)
+    assert further_tasks(config, LAYOUT, [100, 10], held=0) == 8
+    assert further_tasks(config, LAYOUT, [70, 7], held=1) == 7
+    assert further_tasks(config, LAYOUT, [5, 1], held=5) == 0
+    # Without reuse, half of what is left, rounded up: 10, 5, 2, 1, 0.
+    assert further_tasks(SubnetConfig(keep=0.5, reuse=False), LAYOUT, [100, 10], held=0) == 4
+    planned = SubnetConfig(schedule="equal_remaining", reuse=False, tasks=6)
+    assert further_tasks(planned, LAYOUT, [100, 10], held=0) == 6
+    assert further_tasks(SubnetConfig(keep=0.3), LAYOUT, [0, 0], held=9) == "any number"
+
+
+def test_what_fits_into_a_copy_is_said_in_words():
+    account = {"total": 200, "occupied": 50, "free": 150, "tasks": {}}
+    told = [{**account, "more": more} for more in (0, 1, "any number", None)]
+    assert capacity_lines(SimpleNamespace(accounts=[*told, account])) == [
+        "copy 0: 25 % of its entries are owned, room for 0 more tasks",
+        "copy 1: 25 % of its entries are owned, room for 1 more task",
+        "copy 2: 25 % of its entries are owned, room for any number of tasks",
+        "copy 3: 25 % of its entries are owned",
+        "copy 4: 25 % of its entries are owned",  # an older record
+    ]
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_a_copy_has_room_exactly_if_at_least_one_more_task_fits(name):
+    suite = tiny_suite(tasks=2)
+    for settings in ({}, {"subnets__new": 0.5, "subnets__keep": 0.5}, {"subnets__reuse": False, "subnets__keep": 0.9}):
+        learner = tiny_learner(name, suite, **settings)
+        learner.learn(suite.tasks[0])
+        more = learner.accounts()[0]["more"]
+        assert learner._has_room(0) == (more == "any number" or more > 0)
 
 
 def test_a_full_copy_is_passed_over():

@@ -19,6 +19,7 @@ from holdfast.runs.run import reopen
 from holdfast.runs.state import state_of
 from holdfast.study.published import published_row
 from holdfast.study.run_tables import (
+    capacity_lines,
     certificate_line,
     evidence_table,
     matrix_table,
@@ -63,6 +64,7 @@ def show_run(path: Path, recomputed: bool) -> None:
             _print(output, f"no results, since there is no environment and no held-out data: {', '.join(tasks)}")
         if matrix.has_gaps and folder.store.learned:
             _print(output, f"not evaluated after every task: {folder.how_to_go_on()} plays the rest")
+        _print(output, *capacity_lines(matrix))
     if routes := folder.read_routes():
         output.print(routes_table(routes))
         if evidence := evidence_table(routes):

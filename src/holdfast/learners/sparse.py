@@ -26,7 +26,8 @@ from holdfast.routing.affinities import (
     ReplayAffinity,
 )
 from holdfast.routing.route import Route, only_copy, route, route_by_room
-from holdfast.subnets.claim import Start, SubnetConfig, begin, check_room, claim, has_room
+from holdfast.subnets.capacity import FurtherTasks
+from holdfast.subnets.claim import Start, SubnetConfig, begin, check_room, claim, free_entries, further_tasks, has_room
 from holdfast.subnets.copies import Copy, Subnetwork, effective
 from holdfast.tasks.interface import Interface
 from holdfast.tasks.task import Task
@@ -112,6 +113,14 @@ class Sparse(SubnetworkLearner):
     def _has_room(self, copy: int) -> bool:
         layout = self.layout(self.shapes[copy])
         return has_room(self.subnets, layout, self.model_copies[copy], len(self.inside(copy)))
+
+    def accounts(self) -> list[dict[str, Any]]:
+        return [{**account, "more": self._further_tasks(copy)} for copy, account in enumerate(super().accounts())]
+
+    def _further_tasks(self, copy: int) -> FurtherTasks:
+        layout = self.layout(self.shapes[copy])
+        free = free_entries(layout, self.model_copies[copy])
+        return further_tasks(self.subnets, layout, free, len(self.inside(copy)))
 
     def _keep(self, task: Task, room: Room, copy: Copy, subnetwork: Subnetwork) -> Tensors:
         affinity = self.config.routing

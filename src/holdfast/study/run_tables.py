@@ -126,6 +126,21 @@ def metrics_line(matrix: Matrix) -> str:
     return f"{', '.join(numbers)}\n{matrix.copies} {'copy' if matrix.copies == 1 else 'copies'}, {size}"
 
 
+def capacity_lines(matrix: Matrix) -> list[str]:
+    """How much of each copy is owned, and how many more tasks it has room for."""
+    return [_capacity_line(copy, account) for copy, account in enumerate(matrix.accounts)]
+
+
+def _capacity_line(copy: int, account: Mapping[str, Any]) -> str:
+    owned = f"copy {copy}: {100 * account['occupied'] / account['total']:.0f} % of its entries are owned"
+    more = account.get("more")
+    if more is None:
+        return owned
+    if isinstance(more, str):
+        return f"{owned}, room for {more} of tasks"
+    return f"{owned}, room for {more} more {'task' if more == 1 else 'tasks'}"
+
+
 def _unmeasured(matrix: Matrix, metrics: Mapping[str, Any]) -> list[str]:
     """The metrics that compare stages and lack a result."""
     comparing = ("AvgF", "BWT", "SuccessF") if matrix.knows_success else ("AvgF", "BWT")

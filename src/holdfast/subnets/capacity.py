@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
 from holdfast.subnets.copies import Copy, Subnetwork
+
+FurtherTasks = int | Literal["any number"]
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,7 @@ class Capacity:
     occupied: int
     free: int
     tasks: dict[str, dict[str, int]]  # task -> selected, reused, new, bytes
+    more: FurtherTasks | None = None  # how many more tasks there is room for, if the method knows
 
 
 def capacity(copy: Copy, subnetworks: dict[str, Subnetwork], stored: Mapping[str, Mapping[str, Tensor]]) -> Capacity:

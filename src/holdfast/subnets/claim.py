@@ -13,6 +13,7 @@ from holdfast.data.normaliser import Normaliser
 from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
 from holdfast.nets.backbone import Backbone
+from holdfast.subnets.capacity import FurtherTasks
 from holdfast.subnets.copies import Copy, Outside, Subnetwork
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.masked import LearnedMask, Masked, Unmasked
@@ -20,6 +21,7 @@ from holdfast.subnets.quantise import quantise
 from holdfast.subnets.selection import entries
 
 FEW = 3  # tensors named in a message
+MOST = 1_000  # tasks that are counted ahead
 
 
 @dataclass(frozen=True)
@@ -133,9 +135,26 @@ def check_room(config: SubnetConfig, layout: Layout, copies: int = 1) -> None:
     free = layout.sizes
     known = not config.reuse or config.new is not None  # whether it is known how many entries a task claims
     for held in range(-(-(config.tasks or 1) // copies) if known else 1):
-        counts = selected_counts(config, layout, free, held)
-        claimed = counts.selected if counts.new is None else counts.new
-        free = [before - count for before, count in zip(free, claimed, strict=True)]
+        free = free_after(free, selected_counts(config, layout, free, held))
+
+
+def free_after(free: Sequence[int], counts: Counts) -> list[int]:
+    """The number of free entries of each tensor after a task; all that it selects count as new, unless a quota says
+    how many are."""
+    claimed = counts.selected if counts.new is None else counts.new
+    return [before - count for before, count in zip(free, claimed, strict=True)]
+
+
+def further_tasks(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> FurtherTasks:
+    """How many more tasks surely find the entries they need in a copy with `held` tasks; at most `MOST`."""
+    if config.reuse and config.new is None and config.schedule == "constant":
+        return "any number"  # a task may select only entries that others own
+    for more in range(MOST):
+        counts = task_counts(config, layout, free, held + more)
+        if lacking(layout, free, counts):
+            return more
+        free = free_after(free, counts)
+    return MOST
 
 
 def draw_scores(layout: Layout, generator: torch.Generator) -> Tensor:
