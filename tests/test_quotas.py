@@ -129,6 +129,34 @@ def test_a_full_copy_is_passed_over():
     assert learner.routes()[2]["reason"] == "nearest copy is full"
 
 
+@pytest.mark.parametrize("tasks", [1, 2, 3, 10, 20, 35])
+def test_a_copy_holds_exactly_the_planned_tasks_and_shares_its_free_entries_among_them(tasks):
+    config = SubnetConfig(keep=0.33, new="planned", tasks=tasks)
+    free, given = LAYOUT.sizes, []
+    check_room(config, LAYOUT)
+    for held in range(tasks):
+        assert further_tasks(config, LAYOUT, free, held) == tasks - held
+        counts = selected_counts(config, LAYOUT, free, held)
+        assert counts.selected == [33, 4]
+        assert all(0 <= new <= left for new, left in zip(counts.new, free, strict=True))
+        assert held == 0 or counts.new[0] <= 17  # half of 33, rounded up
+        free = [left - new for left, new in zip(free, counts.new, strict=True)]
+        given.append(counts.new[0])
+    assert max(given[1:], default=0) - min(given[1:], default=0) <= 1  # later tasks get equal shares
+    assert tasks < 5 or free[0] == 0  # nothing is left over
+    with pytest.raises(Mistake, match=f"a copy is planned for {tasks} tasks"):
+        selected_counts(config, LAYOUT, free, tasks)
+
+
+def test_with_planned_shares_a_task_beyond_the_plan_opens_a_copy():
+    suite = tiny_suite(tasks=3)
+    settings = {"subnets__new": "planned", "subnets__tasks": 2, "routing__threshold": 1e12}
+    learner = tiny_learner("affinity-l", suite, **settings)
+    for task in suite.tasks:
+        learner.learn(task)
+    assert [learner.task_copy(name) for name in suite.names] == [0, 0, 1]
+
+
 def test_a_share_of_new_entries_without_reuse_is_refused():
     with pytest.raises(Mistake, match=r"subnets\.reuse is off"):
         SubnetConfig(new=0.5, reuse=False)

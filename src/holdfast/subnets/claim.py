@@ -22,6 +22,7 @@ from holdfast.subnets.selection import entries
 
 FEW = 3  # tensors named in a message
 MOST = 1_000  # tasks that are counted ahead
+HORIZON = 20  # tasks that a copy is planned for if nothing says how many there will be
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class SubnetConfig:
     """Let a task also select entries that earlier tasks own; they stay frozen."""
     exclude: tuple[str, ...] = ("timestep",)
     """Names of modules without masks."""
-    new: Annotated[float | None, Range(over=0, most=1)] = None
-    """Share of a task's entries that must be new, the others being reused; by default the scores decide."""
+    new: Annotated[float | Literal["planned"] | None, Range(over=0, most=1)] = None
+    """Share of a task's entries that must be new; planned: half, or fewer, so that a copy holds its planned tasks."""
     biases: Literal["masked", "outside"] = "masked"
     """Biases: under masks, or outside, like other parameters without masks (see subnets.outside)."""
     outside: Outside = "private"
@@ -94,8 +95,26 @@ def task_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held:
     if config.new is None:
         return Counts(selected, None)
     owned = [size - count for size, count in zip(layout.sizes, free, strict=True)]
-    reused = [min(k - entries(config.new, k), most) for k, most in zip(selected, owned, strict=True)]
-    return Counts(selected, [k - old for k, old in zip(selected, reused, strict=True)])
+    wanted = [new_entries(config, k, left, held) for k, left in zip(selected, free, strict=True)]
+    return Counts(selected, [max(new, k - old) for new, k, old in zip(wanted, selected, owned, strict=True)])
+
+
+def new_entries(config: SubnetConfig, k: int, free: int, held: int) -> int:
+    """How many of a task's k entries of a tensor must be free ones, if so many are."""
+    if config.new != "planned":
+        return entries(config.new or 0.0, k)
+    left = max(planned_tasks(config) - held, 1)  # tasks still to come, the next one included
+    return min(entries(0.5, k), free // left)
+
+
+def beyond_plan(config: SubnetConfig, held: int) -> bool:
+    """Whether a copy with `held` tasks holds all that its free entries were shared out to."""
+    return config.new == "planned" and held >= planned_tasks(config)
+
+
+def planned_tasks(config: SubnetConfig) -> int:
+    """How many tasks one copy is planned for."""
+    return config.tasks or HORIZON
 
 
 def lacking(layout: Layout, free: Sequence[int], counts: Counts) -> list[str]:
@@ -107,12 +126,18 @@ def lacking(layout: Layout, free: Sequence[int], counts: Counts) -> list[str]:
 
 def has_room(config: SubnetConfig, layout: Layout, copy: Copy, held: int) -> bool:
     """Whether the next task of a copy with `held` tasks finds the entries it needs in every tensor."""
+    if beyond_plan(config, held):
+        return False
     free = free_entries(layout, copy)
     return not lacking(layout, free, task_counts(config, layout, free, held))
 
 
 def selected_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> Counts:
     """As `task_counts`, but raises if the task would lack entries in some tensor."""
+    if beyond_plan(config, held):
+        raise Mistake(
+            f"a copy is planned for {held} tasks: raise subnets.tasks before the first one, or allow more copies"
+        )
     counts = task_counts(config, layout, free, held)
     missing = lacking(layout, free, counts)
     if not missing:
@@ -151,7 +176,7 @@ def further_tasks(config: SubnetConfig, layout: Layout, free: Sequence[int], hel
         return "any number"  # a task may select only entries that others own
     for more in range(MOST):
         counts = task_counts(config, layout, free, held + more)
-        if lacking(layout, free, counts):
+        if beyond_plan(config, held + more) or lacking(layout, free, counts):
             return more
         free = free_after(free, counts)
     return MOST
