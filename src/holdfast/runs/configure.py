@@ -18,7 +18,12 @@ from holdfast.tasks.data_reports import Report, silent
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import Settings, Suite, SuiteSpec, check_suite, suite_spec
 
-PRESETS = ("paper",)
+PRESETS = ("paper", "holdfast")
+HOLDFAST: Settings = {  # beside the suite's settings of the preset `paper`
+    f"{learner}:{setting}": value
+    for learner in ("affinity-a", "affinity-l", "affinity-h")
+    for setting, value in (("subnets.new", "planned"), ("routing.threshold", "auto"))
+}
 NO_SETTINGS: Settings = MappingProxyType({})
 BUDGETS = ("smoke", "quick", "full", "published")
 GENERAL: dict[str, Settings] = {  # budgets of a suite that does not define its own
@@ -63,9 +68,16 @@ def configure(
         **asdict(spec.default_data),
     )
     fixed = {**suite.fixed, "order": tuple(suite.names)} if suite else {}  # its tasks are those it was built with
-    for settings in (spec.presets.get(preset, {}), {**GENERAL, **spec.budgets}[budget], fixed):
+    for settings in (preset_settings(spec, preset), {**GENERAL, **spec.budgets}[budget], fixed):
         plan = apply(plan, settings)
     return plan
+
+
+def preset_settings(spec: SuiteSpec, preset: str) -> Settings:
+    """The settings of a preset on a suite; those of `holdfast` are added to those of `paper`."""
+    if preset == "paper":
+        return spec.presets.get("paper", {})
+    return {**spec.presets.get("paper", {}), **HOLDFAST, **spec.presets.get("holdfast", {})}
 
 
 def check_budget(spec: SuiteSpec, budget: str) -> None:
