@@ -400,9 +400,9 @@ def test_lines_join_only_what_compares(tmp_path: Path) -> None:
     for name in ("naive", "ewc"):
         a_run(tmp_path, name, name, 0, [1.0, 2.0], "atari5")
         first_tasks(a_run(tmp_path, f"few-{name}", name, 0, [30.0, 40.0], "atari5"), 3)
-    found = front.front_points(read_study([tmp_path]))
+    found = front.front_points(read_study([tmp_path]), "NormAvg")
     axes = Figure().subplots()
-    front._draw(axes, found, found)
+    front.draw_front(axes, found, found, "NormAvg")
     joined = [line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_linewidth() == 0.8]
     assert len(joined) == 2
 

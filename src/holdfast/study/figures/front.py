@@ -1,6 +1,7 @@
 """Every setting by return, size and forgetting."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -22,6 +23,9 @@ from holdfast.study.figures.drawing import (
 from holdfast.study.figures.point_numbers import number_points
 from holdfast.study.figures.study import Setting, Study
 from holdfast.study.summary import Estimate
+from holdfast.study.tables import default_kind
+
+Score = Literal["success %", "NormAvg", "AvgGap"]
 
 
 @dataclass(frozen=True)
@@ -48,25 +52,38 @@ class FrontPoint:
         return -self.worth.value, self.size, self.forgotten
 
 
-def front_points(found: Study) -> list[FrontPoint]:
-    """The settings in their order; `worth` is NormAvg, or minus AvgGap if a target is not positive."""
-    rows = [(setting, setting.summary) for setting in found.settings]
-    normed = all(summary.normalised for _, summary in rows)
-    return [
-        FrontPoint(
-            setting,
-            at + 1,
-            summary.normalised if normed and summary.normalised else _turned(summary.gap),
-            summary.bytes,
-            max(summary.forgotten or 0.0, 0.0),  # tasks that are learned at once are not forgotten
-        )
-        for at, (setting, summary) in enumerate(rows)
-    ]
+def return_score(found: Study) -> Score:
+    """How these settings compare by their returns: by AvgGap if a target is not positive."""
+    return "NormAvg" if all(setting.summary.normalised for setting in found.settings) else "AvgGap"
 
 
-def _turned(gap: Estimate | None) -> Estimate:
-    assert gap is not None  # a page has only runs with returns
-    return Estimate(-gap.value, gap.interval and (-gap.interval[1], -gap.interval[0]))
+def main_score(found: Study) -> Score:
+    """The score of the suite's main table."""
+    successes = [setting.summary.mean_success for setting in found.settings]
+    return "success %" if default_kind(found.suite) == "success" and all(successes) else return_score(found)
+
+
+def front_points(found: Study, score: Score) -> list[FrontPoint]:
+    """The settings in their order; `worth` is the score, or minus AvgGap."""
+    points = []
+    for at, setting in enumerate(found.settings):
+        summary = setting.summary
+        if score == "success %":
+            worth, lost = summary.mean_success, summary.success_forgetting
+            forgotten = 100 * lost.value if lost else 0.0
+            factor = 100
+        else:
+            worth, forgotten = (summary.normalised if score == "NormAvg" else summary.gap), summary.forgotten or 0.0
+            factor = 1 if score == "NormAvg" else -1
+        assert worth is not None  # a page has only runs with returns
+        # tasks that are learned at once are not forgotten
+        points.append(FrontPoint(setting, at + 1, _scaled(worth, factor), summary.bytes, max(forgotten, 0.0)))
+    return points
+
+
+def _scaled(found: Estimate, factor: int) -> Estimate:
+    ends = sorted(factor * end for end in found.interval or ())
+    return Estimate(factor * found.value, (ends[0], ends[1]) if ends else None)
 
 
 def unbeaten(all_places: list[FrontPoint]) -> list[FrontPoint]:
@@ -77,21 +94,17 @@ def unbeaten(all_places: list[FrontPoint]) -> list[FrontPoint]:
 
 def front_figure(found: Study) -> Drawing:
     """Bytes on the x axis, return on the y axis, forgetting as colour; unbeaten settings have a ring."""
-    points = front_points(found)
+    score = main_score(found)
+    points = front_points(found, score)
     ringed = unbeaten(points)
-    normed = all(setting.summary.normalised for setting in found.settings)
     with styled():
         figure = canvas(1.1 * WIDTH, 230)
         axes: Axes = figure.subplots()
-        _draw(axes, points, ringed)
-        axes.set_xlabel("MB on disk")
-        axes.set_ylabel("NormAvg" if normed else "AvgGap (0 is the target)")
-        if not normed:
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):g}"))
+        draw_front(axes, points, ringed, score)
         most = max(point.forgotten for point in points) or 1.0
         colours = mpl.cm.ScalarMappable(mpl.colors.Normalize(0, most), LOST)
         bar = figure.colorbar(colours, ax=axes, fraction=0.035, pad=0.02)
-        bar.set_label("forgotten (AvgF)")
+        bar.set_label(f"forgotten ({_forgetting(score)})")
         bar.outline.set_visible(False)
         figure.draw_without_rendering()  # so that places are known
         number_points(axes, [(point.size / 1e6, point.worth.value) for point in points])
@@ -110,11 +123,16 @@ def front_figure(found: Study) -> Drawing:
         ]
         for point in points
     ]
-    columns = ["number", "setting", "NormAvg" if normed else "AvgGap", "MB", "AvgF", "unbeaten"]
+    columns = ["number", "setting", score, "MB", _forgetting(score), "unbeaten"]
     return Drawing("trade-off", "Return, bytes and forgetting", alt, figure, columns, rows)
 
 
-def _draw(axes: Axes, points: list[FrontPoint], ringed: list[FrontPoint]) -> None:
+def _forgetting(score: Score) -> str:
+    return "success F %" if score == "success %" else "AvgF"
+
+
+def draw_front(axes: Axes, points: list[FrontPoint], ringed: list[FrontPoint], score: Score) -> None:
+    """The points of one suite: circles forget nothing, squares do, and the more the redder."""
     most = max(point.forgotten for point in points) or 1.0
     axes.grid(color=FAINT, lw=0.5)
     axes.set_axisbelow(True)
@@ -129,5 +147,10 @@ def _draw(axes: Axes, points: list[FrontPoint], ringed: list[FrontPoint]) -> Non
         if point.worth.interval:
             axes.plot([point.size / 1e6] * 2, point.worth.interval, color=SOFT, lw=1)
         edge = {"mec": INK, "mew": 1.6} if point in ringed else {"mec": PAPER, "mew": 0.8}
-        axes.plot(point.size / 1e6, point.worth.value, "o", ms=8, color=LOST(share), zorder=3, **edge)  # type: ignore[arg-type]
+        shape = "s" if point.forgotten else "o"
+        axes.plot(point.size / 1e6, point.worth.value, shape, ms=8, color=LOST(share), zorder=3, **edge)  # type: ignore[arg-type]
     axes.margins(0.12)
+    axes.set_xlabel("MB on disk")
+    axes.set_ylabel("AvgGap (0 is the target)" if score == "AvgGap" else score)
+    if score == "AvgGap":
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):g}"))

@@ -1,13 +1,19 @@
-"""Numbers beside points, placed where there is room."""
+"""Numbers or names beside points, placed where there is room."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.textpath import TextPath
+
+from holdfast.study.figures.drawing import SOFT
 
 SAME = 4.0  # points: what is nearer shares a label
 MARK = np.array([4.5, 4.5])  # how far a mark reaches
-LETTER, LINE = 4.8, 8.0  # width and height of a digit
+LINE = 8.0  # height of a letter
+
+FAR = 12.0  # a label that is farther from its point gets a line to it
+LEADER = {"arrowstyle": "-", "lw": 0.5, "color": SOFT, "shrinkA": 0, "shrinkB": 3}
 
 Box = np.ndarray  # ((left, bottom), (right, top)), in points
 Crowd = tuple[np.ndarray, list[int]]  # a place in points, and which points lie there
@@ -15,17 +21,25 @@ Crowd = tuple[np.ndarray, list[int]]  # a place in points, and which points lie 
 
 def number_points(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
     """Numbers these points from 1; the figure must have been laid out."""
+    name_points(axes, places, [str(number + 1) for number in range(len(places))])
+
+
+def name_points(axes: Axes, places: Sequence[tuple[float, float]], names: Sequence[str]) -> None:
+    """Writes names beside these points; the figure must have been laid out."""
     scale = 72 / axes.figure.dpi  # points a pixel
     room = axes.get_window_extent().get_points() * scale
     crowds = _crowds([axes.transData.transform(place) * scale for place in places])
     taken = [_box(middle - MARK, 2 * MARK) for middle, _ in crowds]
     for middle, members in crowds:
-        text = ", ".join(str(member + 1) for member in members)
-        size = np.array([LETTER * len(text), LINE])
+        text = ", ".join(names[member] for member in members)
+        size = np.array([TextPath((0, 0), text, size=LINE).get_extents().width + 1, LINE])
         ways = [way for way in _around(size) if _within(_box(middle + way, size), room)]
         offset = next((way for way in ways if not _meets(_box(middle + way, size), taken)), np.array([6, -3]))
         taken.append(_box(middle + offset, size))
-        label = axes.annotate(text, places[members[0]], tuple(offset), textcoords="offset points", fontsize=LINE)
+        leader = LEADER if _gap(_box(offset, size)) > FAR else None
+        label = axes.annotate(
+            text, places[members[0]], tuple(offset), textcoords="offset points", fontsize=LINE, arrowprops=leader
+        )
         label.set(in_layout=False, zorder=4)
 
 
@@ -44,13 +58,22 @@ def _crowds(points: Sequence[np.ndarray]) -> list[Crowd]:
 def _around(size: np.ndarray) -> list[np.ndarray]:
     """Possible offsets of a label from its point: right, left, above, below, then farther out."""
     width, height = size
-    sides = [(6, -3), (-6 - width, -3), (-width / 2, 7), (-width / 2, -7 - height)]
-    corners = [(5, 4), (5, -4 - height), (-5 - width, 4), (-5 - width, -4 - height)]
-    return [np.array(way) * far for far in (1.0, 1.6, 2.4) for way in (*sides, *corners)]
+    ways = []
+    for far in (1.0, 1.6, 2.4, 3.5):
+        left, right, above, below = -6 * far - width, 6 * far, 7 * far, -7 * far - height
+        ways += [(right, -3), (left, -3), (-width / 2, above), (-width / 2, below)]
+        ways += [(right - 1, above - 3), (right - 1, below + 3), (left + 1, above - 3), (left + 1, below + 3)]
+        ways += [(-width, above), (-width, below)]  # at the right edge
+    return [np.array(way) for way in ways]
 
 
 def _box(corner: np.ndarray, size: np.ndarray) -> Box:
     return np.stack([corner, corner + size])
+
+
+def _gap(box: Box) -> float:
+    """How far a box is from the origin."""
+    return float(np.hypot(*np.maximum(np.maximum(box[0], -box[1]), 0)))
 
 
 def _within(box: Box, room: Box) -> bool:

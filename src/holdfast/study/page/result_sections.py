@@ -80,9 +80,9 @@ def success_section(found: Study) -> Section:
 def trade_off_section(found: Study) -> Section:
     """Return, bytes and forgetting of several settings against each other."""
     said = (
-        "Return, bytes and forgetting: upwards is better, to the left is smaller, blue forgets nothing. Rings mark the "
-        "settings that no other with the same tasks, targets and protocol beats in all three at once; bars are 95 % "
-        "intervals."
+        "Return, bytes and forgetting: upwards is better, to the left is smaller, circles forget nothing. Rings mark "
+        "the settings that no other with the same tasks, targets and protocol beats in all three at once; bars are "
+        "95 % intervals."
     )
     names = element("ol", *(element("li", setting.label) for setting in found.settings))
     return Section("trade", "Trade-off", paragraph(said), [front_figure(found)], names)

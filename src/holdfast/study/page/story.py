@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.study.figures.drawing import typeset
-from holdfast.study.figures.front import FrontPoint, front_points
+from holdfast.study.figures.front import FrontPoint, front_points, return_score
 from holdfast.study.figures.study import Setting, Study, Terms
 from holdfast.study.groups import OLDER
 from holdfast.study.summary import fewest_to_most
@@ -111,7 +111,7 @@ def what_is_best(found: Study) -> list[str]:
     """The best final mean, and the smallest setting that forgets nothing, among comparable settings."""
     if len(found.settings) == 1:
         return [f"In the end it has {cost(found.settings[0])}, and {measured(found.settings[0])}."]
-    ranked = sorted(front_points(found), key=lambda place: -place.worth.value)
+    ranked = sorted(front_points(found, return_score(found)), key=lambda place: -place.worth.value)
     terms = list(dict.fromkeys(setting.terms for setting in found.settings))
     alike = [[place for place in ranked if place.setting.terms == each] for each in terms]
     return [_best(_among(found, each, terms), rivals) for each, rivals in zip(terms, alike, strict=True)]
