@@ -1,0 +1,72 @@
+"""The figure of return or success, bytes and forgetting on several suites, made from run folders."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from holdfast.study.figures.front import front_points, main_score, return_score
+from holdfast.study.figures.point_numbers import name_points
+from holdfast.study.figures.study import read_study
+from holdfast.study.figures.suites import best_points, suites_figure
+
+RESULTS = Path(__file__).parent.parent / "results"
+PANDA, CONTINUAL = RESULTS / "panda3", RESULTS / "continualworld" / "cw20"
+
+
+def test_every_learner_of_every_suite_is_in_the_figure_with_its_best_setting() -> None:
+    studies = [read_study([PANDA]), read_study([CONTINUAL])]
+    drawing = suites_figure(studies)
+    shown = {(suite, label.split()[0]) for suite, label, *_ in drawing.rows}
+    assert shown == {(found.suite, setting.learner) for found in studies for setting in found.settings}
+    assert len(drawing.rows) == len(shown)
+    for found in studies:
+        best = {point.setting.learner: point.worth.value for point in best_points(found)}
+        for point in front_points(found, main_score(found)):
+            assert point.worth.value <= best[point.setting.learner]
+    texts = {text.get_text() for axes in drawing.figure.axes for text in axes.texts}
+    assert any("tsn-core" in text for text in texts)
+
+
+def test_the_score_is_that_of_the_suites_main_table() -> None:
+    panda, continual = read_study([PANDA]), read_study([CONTINUAL])
+    assert main_score(panda) == return_score(panda) == "AvgGap"
+    assert main_score(continual) == "success %"
+    for point in front_points(continual, "success %"):
+        summary = point.setting.summary
+        assert summary.mean_success is not None
+        assert point.worth.value == 100 * summary.mean_success.value
+        assert point.size == summary.bytes
+    for point in front_points(panda, "AvgGap"):
+        gap = point.setting.summary.gap
+        assert gap is not None
+        assert point.worth.value == -gap.value
+        assert point.worth.interval is None or point.worth.interval[0] <= point.worth.value <= point.worth.interval[1]
+
+
+def test_names_beside_points_do_not_overlap() -> None:
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    places = [(float(at), float(at % 3)) for at in range(6)]
+    axes.plot(*zip(*places, strict=True), "o")
+    axes.margins(0.3)
+    figure.draw_without_rendering()
+    name_points(axes, places, [f"learner-{at}" for at in range(6)])
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent().get_points() for text in axes.texts]
+    for at, box in enumerate(boxes):
+        for other in boxes[at + 1 :]:
+            assert not (np.all(box[0] < other[1]) and np.all(other[0] < box[1]))
+
+
+def test_a_name_that_is_far_from_its_point_has_a_line_to_it() -> None:
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    places = [(0.5 + 0.02 * column, 0.5 + 0.03 * row) for column in range(5) for row in range(5)]
+    axes.plot(*zip(*places, strict=True), "o")
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    figure.draw_without_rendering()
+    name_points(axes, places, ["a long name"] * len(places))
+    lines = [text.arrow_patch is not None for text in axes.texts]  # type: ignore[attr-defined]
+    assert any(lines)
+    assert not all(lines)
