@@ -228,7 +228,7 @@ def test_a_learner_with_one_network_refuses_a_task_of_another_shape(name: str, t
 def test_a_finished_folder_of_version_0_1_has_no_memory_to_learn_on_with(name: str, tmp_path: Path) -> None:
     shutil.copytree(OLD / name, tmp_path / "run")
     before = contents(tmp_path / "run")
-    with pytest.raises(Mistake, match=r"version 0\.1, which did not keep what this learner needs"):
+    with pytest.raises(Mistake, match="has no memory, which this learner needs to learn another task"):
         learn_more(tmp_path / "run", replace(EXTRA, name="Extra"), "cpu", options=QUIET)
     assert contents(tmp_path / "run") == before
 

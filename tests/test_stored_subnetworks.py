@@ -1,6 +1,7 @@
 """What is stored of subnetworks: masks in few bits, new weights as codes and tables, free weights apart; all exact."""
 
 import hashlib
+import json
 import zlib
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 import holdfast
+from holdfast.evaluation.certificates import fingerprint
 from holdfast.learners.learner import Snapshot
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.more import learn_more
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.quantise import quantise
 from holdfast.subnets.stored_masks import DEFLATED, PLAIN, read_masks, stored_masks
@@ -207,6 +210,22 @@ def test_files_of_learned_tasks_are_not_written_again(tmp_path: Path) -> None:
         **{f"weights/task-{name}": f"weights/task-{name}.{at}.safetensors" for at, name in enumerate(suite.names)},
         "memory/memory": f"memory/memory.{len(suite.names) - 1}.safetensors",
     }
+
+
+def test_a_folder_whose_memory_was_removed_still_acts_and_says_why_it_cannot_learn(tmp_path: Path) -> None:
+    suite = tiny_suite()
+    first = suite.ordered(suite.names[:2])
+    learner = tiny_learner("tsn-core", first, subnets__tasks=3)
+    holdfast.run(first, learner, tmp_path, QUIET)
+    index = tmp_path / "weights" / "index.json"
+    record = json.loads(index.read_text())
+    (tmp_path / record["stages"][-1]["files"].pop("memory/memory")["path"]).unlink()
+    index.write_text(json.dumps(record))
+    _, again = holdfast.reopen(tmp_path, "cpu", first)
+    for name in learner.learned:
+        assert fingerprint(again.policy(name)) == fingerprint(learner.policy(name))
+    with pytest.raises(holdfast.Mistake, match="has no memory, which this learner needs to learn another task"):
+        learn_more(tmp_path, suite.tasks[2], "cpu", first, options=QUIET)
 
 
 @pytest.mark.parametrize(("count", "name"), [(0, "new/values"), (3, "new/tables"), (3, "new/codes")])

@@ -126,8 +126,8 @@ class Store:
         """Raises if what the learner needs to learn another task was not kept."""
         if self.index.stages and self.bytes(-1)["memory"] and not self.index.stages[-1].memory:
             raise Mistake(
-                f"{self.directory.path} was made by version 0.1, which did not keep what this learner needs to learn "
-                "another task: run it again into another folder"
+                f"{self.directory.path} has no memory, which this learner needs to learn another task (version 0.1 did "
+                "not keep it): run it again into another folder"
             )
 
     # Certificates
