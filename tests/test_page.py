@@ -146,7 +146,7 @@ def test_the_same_runs_make_the_same_page(exported: Path, tmp_path: Path) -> Non
 def test_every_figure_is_there_as_png_svg_and_pdf(exported: Path, tmp_path: Path) -> None:
     written = report([exported / "affinity-l"], tmp_path / "page.html", tmp_path / "figures")
     drawn = [str(found["id"]).removeprefix("figure-") for found in Outline(written.page).all("figure")]
-    assert [name.split("-")[0] for name in drawn] == ["matrix", "curves", "loss", "routes", "capacity"]
+    assert [name.split("-")[0] for name in drawn] == ["matrix", "curves", "loss", "routes", "thresholds", "capacity"]
     assert {path.name for path in written.figures} == {f"{name}.{form}" for name in drawn for form in FORMATS}
     begins = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
     for path in (tmp_path / "figures").iterdir():
@@ -508,7 +508,8 @@ def test_every_figure_is_drawn_without_a_word_on_the_console_or_the_network(page
         "[svg.clientWidth, svg.clientHeight, svg.querySelectorAll('path, use, image').length, "
         "svg.querySelector('text')?.getBoundingClientRect().width])"
     )
-    assert len(boxes) == 1 + 4 * 3 + 2 * 3  # one for all, three a setting, three more for sparse ones
+    # One for all, three for each setting, three more for each sparse one, and one for the one with a threshold.
+    assert len(boxes) == 1 + 4 * 3 + 2 * 3 + 1
     assert all(width > 200 and height > 40 and marks > 3 and text > 5 for width, height, marks, text in boxes)
     seen.view.wait_for_timeout(300)
     assert seen.told == []

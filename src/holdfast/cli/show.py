@@ -11,6 +11,7 @@ from rich.text import Text
 from holdfast.cli.output import Output, print_json
 from holdfast.cli.parsing import parse_words
 from holdfast.data.printable import printable
+from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import verdict
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
@@ -26,7 +27,9 @@ from holdfast.study.run_tables import (
     metrics_line,
     reference_lines,
     routes_table,
+    what_if_table,
 )
+from holdfast.study.what_if import Prediction, what_if
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class ShowCommand:
     """The run folder."""
     verify: Flag = False
     """Compute the fingerprints of all tasks again from the weights, and compare them with the certificates."""
+    what_if: Flag = False
+    """Print only what other routing thresholds would have given: copies and bytes, predicted without training."""
     json: Flag = False
     """Print everything as JSON."""
 
@@ -48,8 +53,19 @@ def show_command(words: Sequence[str]) -> None:
         reopen(command.run, "cpu")
     if command.json:
         print_json(run_record(RunFolder(command.run), command.verify))
+    elif command.what_if:
+        Output().print(what_if_table(_predictions(RunFolder(command.run))))
     else:
         show_run(command.run, command.verify)
+
+
+def _predictions(folder: RunFolder) -> list[Prediction]:
+    """What other thresholds would have given; raises if the run has none to vary, or is not evaluated to its end."""
+    matrix = folder.read_matrix()
+    found = what_if(folder.read_routes(), matrix, folder.record["config"]) if matrix else []
+    if not found:
+        raise Mistake(f"{folder.path} has nothing to vary: it needs results, and a routing threshold that is a number")
+    return found
 
 
 def show_run(path: Path, recomputed: bool) -> None:
@@ -106,6 +122,9 @@ def run_record(folder: RunFolder, recomputed: bool) -> dict[str, Any]:
         "config": folder.record["config"],
         "matrix": matrix.to_json() if matrix else None,
         "routes": folder.read_routes(),
+        "what_if": [one.record() for one in what_if(folder.read_routes(), matrix, folder.record["config"])]
+        if matrix
+        else [],
         "certificate": verdict(folder.read_certificates()),
         "fingerprints": "recomputed" if recomputed else "as recorded",
     }

@@ -14,6 +14,7 @@ from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.routing.affinities import SCALES
 from holdfast.study.published import PublishedRow
 from holdfast.study.summary import fewest_to_most
+from holdfast.study.what_if import Prediction
 
 NEAREST = 3  # learned tasks that the evidence shows of each task
 
@@ -175,6 +176,17 @@ def evidence_table(routes: Sequence[dict[str, Any]]) -> Table | None:
             scores = [" / ".join(_distance(candidate["parts"].get(part)) for part in pair) for pair in pairs]
             cells = (route["task"], candidate["task"], *scores, _distance(candidate["distance"]))
             table.add_row(*map(_text, (*cells, _decision(route, candidate))))
+    return table
+
+
+def what_if_table(predictions: Sequence[Prediction]) -> Table:
+    """How many copies and bytes other thresholds would have given."""
+    table = Table(title="predicted from the recorded distances; after another route, later distances would differ")
+    for name in ("threshold from", "copies", "MB"):
+        table.add_column(name, justify="right")
+    for found in predictions:
+        least = "below" if found.least is None else f"{found.least:.3g}"
+        table.add_row(*map(_text, (least, found.copies, f"{found.bytes / 1e6:.2f}")))
     return table
 
 

@@ -6,6 +6,7 @@ from holdfast.study.figures.evaluated_run import EvaluatedRun
 from holdfast.study.figures.heat import overlap_figure
 from holdfast.study.figures.routing import RouteRecord, route_reason, routing_figure
 from holdfast.study.figures.study import Setting, Study
+from holdfast.study.figures.thresholds import predictions_of, thresholds_figure
 from holdfast.study.page.markup import Html, element, joined, listed, more, paragraph, table
 from holdfast.study.page.section import Section
 from holdfast.study.page.story import listed_settings
@@ -20,11 +21,23 @@ def routing_section(found: Study) -> Section:
         "mask the new one started from. Below, each decision: how far the new task was from every learned one, the "
         "nearest filled; a task within the bar is near enough to share its copy."
     )
+    predicted = (
+        "With a dashed line: how many copies other thresholds would have given, and in how many bytes, by the recorded "
+        "distances. It is a prediction without training: after another decision, later distances would differ."
+    )
+    varied = [setting for setting in decided if predictions_of(setting.runs[0])]
     return Section(
         "routes",
         "Routing",
-        joined(paragraph(said) if decided else None, _not_so(others, "decided nothing: no masks, no copies to choose")),
-        [routing_figure(found, setting, setting.runs[0]) for setting in decided],
+        joined(
+            paragraph(said) if decided else None,
+            paragraph(predicted) if varied else None,
+            _not_so(others, "decided nothing: no masks, no copies to choose"),
+        ),
+        [
+            *(routing_figure(found, setting, setting.runs[0]) for setting in decided),
+            *(thresholds_figure(setting, setting.runs[0]) for setting in varied),
+        ],
         element("div", *(_reasons(setting) for setting in decided if _had_a_choice(setting)), class_="grid reasons"),
     )
 
