@@ -124,7 +124,8 @@ def selection(shape: Shape, machine: Machine, rounds: int) -> Row:
     model = shape.masked().to(machine.device)
     assert isinstance(model, Masked)
     assert model.selector is not None
-    pieces, counts = model.scores.detach().abs().split(model.layout.sizes), model.selector.counts
+    pieces = model.scores.detach().abs().split(model.layout.sizes)
+    (counts,) = model.selector.counts  # a first task has a single quota
 
     def reference() -> None:
         for values, k in zip(pieces, counts, strict=True):

@@ -1,0 +1,32 @@
+"""The benchmark measures every part, also of a network that is tiny."""
+
+from dataclasses import replace
+
+import pytest
+
+from bench.bench import Machine, acting, routing, selection, steps
+from bench.shapes import PANDA
+from holdfast.nets.transformer import DtConfig
+
+TINY = replace(PANDA, net=DtConfig(width=8, layers=2, heads=1, context=4), batch=4)
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return Machine("cpu")
+
+
+def test_every_part_is_timed_against_another(machine):
+    rows = [*steps(TINY, machine, 1), *(measure(TINY, machine, 1) for measure in (selection, acting, routing))]
+    assert [row.against for row in rows] == ["dense step", "padded", "torch.topk", "1 episode", "1 candidate"]
+    assert all(row.ratio > 0 for row in rows)
+
+
+def test_a_floor_counts_a_third_of_the_last_block_except_its_keys_and_values():
+    wide = replace(TINY, net=replace(TINY.net, layers=1))
+    added = TINY.cost("cpu")[0] - wide.cost("cpu")[0]  # a block that is computed at all tokens
+    width, length = TINY.net.width, 3 * TINY.net.context
+    block = 2 * 12 * width**2 + 4 * length * width
+    last = (block - 4 * width**2) / 3 + 4 * width**2
+    encoded = 2 * sum(layer.weight.numel() for layer in TINY.dense().encoder.modules() if hasattr(layer, "in_features"))
+    assert wide.cost("cpu")[0] == pytest.approx(added / block * (last + encoded / 3))
