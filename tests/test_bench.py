@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-
 from bench.bench import Machine, acting, routing, selection, steps
 from bench.shapes import PANDA
+
 from holdfast.nets.transformer import DtConfig
 
 TINY = replace(PANDA, net=DtConfig(width=8, layers=2, heads=1, context=4), batch=4)
