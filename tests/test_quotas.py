@@ -113,7 +113,9 @@ def test_what_fits_into_a_copy_is_said_in_words():
 @pytest.mark.parametrize("name", SPARSE)
 def test_a_copy_has_room_exactly_if_at_least_one_more_task_fits(name):
     suite = tiny_suite(tasks=2)
-    for settings in ({}, {"subnets__new": 0.5, "subnets__keep": 0.5}, {"subnets__reuse": False, "subnets__keep": 0.9}):
+    half = {"subnets__new": 0.5, "subnets__keep": 0.5}
+    planned = {"subnets__new": "planned", "subnets__tasks": 1}
+    for settings in ({}, half, planned, {"subnets__reuse": False, "subnets__keep": 0.9}):
         learner = tiny_learner(name, suite, **settings)
         learner.learn(suite.tasks[0])
         more = learner.accounts()[0]["more"]
