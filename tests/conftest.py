@@ -51,11 +51,12 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _interruptible() -> None:
-    """Lets tests be interrupted, also those that a shell runs in the background, where interrupts are ignored."""
+@pytest.fixture(autouse=True)
+def _usual_signals() -> None:
+    """Signals do what they usually do: a shell ignores interrupts of what it runs in the background, and Ray ends."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @pytest.fixture

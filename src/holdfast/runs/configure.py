@@ -1,7 +1,8 @@
 """From names to settings: the defaults, then the suite's settings for a preset and a budget."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -9,7 +10,7 @@ from holdfast.data.validation import did_you_mean, shown
 from holdfast.errors import Mistake
 from holdfast.learners.dense import DenseConfig
 from holdfast.learners.learner import Learner, LearnerConfig, learner_spec
-from holdfast.nets.backbone import net_config
+from holdfast.nets.backbone import NetConfig, net_config
 from holdfast.registry import LEARNERS, NETS
 from holdfast.runs.devices import check_device, check_memory
 from holdfast.runs.plan import Plan, completed
@@ -104,11 +105,11 @@ def apply(plan: Plan, settings: Settings) -> Plan:
     """The plan with these settings; `ewc:strength` is for one learner, others for all learners that have them."""
     if not isinstance(settings, Mapping):
         raise Mistake(f'settings must be a dict of names and values, as in {{"fit.steps": 500}}, got {shown(settings)}')
-    others = [replace(plan, config=default_config(learner, net)) for learner in LEARNERS for net in NETS]
     for name, value in settings.items():
         only, _, path = str(name).rpartition(":")
         whole = _path(plan, path)
-        if path in CHOICES or not any(_has(other, whole) for other in others):
+        if path in CHOICES or not (_has(plan, whole) or _some_learner_has(path)):
+            others = [replace(plan, config=default_config(learner, net)) for learner in LEARNERS for net in NETS]
             known = {known for other in others for known in _names(other)}.difference(CHOICES)
             raise Mistake(f"no learner has a setting {name!r}{did_you_mean(path, known)}")
         if only in ("", plan.learner):
@@ -116,9 +117,19 @@ def apply(plan: Plan, settings: Settings) -> Plan:
     return plan
 
 
+def _some_learner_has(path: str) -> bool:
+    """Whether some learner has the setting of this dotted name."""
+    return any(_has(default_config(learner, net), path.split(".")) for learner in LEARNERS for net in NETS)
+
+
 def default_config(learner: str, backbone: str) -> LearnerConfig:
     """A learner's settings before those of a suite."""
-    return learner_spec(learner).config(net_config(backbone))
+    return _made_config(learner_spec(learner).config, net_config(backbone))
+
+
+@cache
+def _made_config(make: Callable[[NetConfig], LearnerConfig], net: NetConfig) -> LearnerConfig:
+    return make(net)
 
 
 def _names(thing: Any, prefix: str = "") -> Iterator[str]:

@@ -37,7 +37,7 @@ class Plan:
     backbone: str = "dt"
     """Name of the backbone, the network that is trained and acts (`holdfast nets` lists them)."""
     preset: str = "paper"
-    """Settings of the method: `paper` (as published, its leaks closed), or `holdfast` (reuse with planned room)."""
+    """Settings of the method: `paper` is faithful to the publication, `holdfast` shares copies with planned room."""
     budget: str = "quick"
     """How long to train and evaluate: smoke (seconds), quick (minutes), full (ours), published (the publication's)."""
     seed: Annotated[int, Range(least=-(2**63), under=2**63)] = 0
