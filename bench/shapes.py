@@ -13,7 +13,8 @@ from holdfast.data.windows import Windows, WindowSettings
 from holdfast.learners.learner import new_net
 from holdfast.nets.policy import Policy
 from holdfast.nets.transformer import DecisionTransformer, DtConfig
-from holdfast.routing.affinities import HybridAffinity, Learned, Probe
+from holdfast.routing.affinities import HybridAffinity
+from holdfast.routing.distances import Learned, Probe
 from holdfast.subnets.claim import Start, SubnetConfig, begin
 from holdfast.subnets.copies import Copy
 from holdfast.subnets.layout import Layout

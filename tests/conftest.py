@@ -71,6 +71,14 @@ def own_plugins() -> Iterator[None]:
     PLUGINS[:] = plugins
 
 
+@pytest.fixture(scope="module")
+def own_datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Datasets of a module's tests, not the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINARI_DATASETS_PATH", str(tmp_path_factory.mktemp("minari")))
+        yield
+
+
 @dataclass
 class Watched:
     """A page in a browser, and all that it said, asked for or tried."""

@@ -12,16 +12,8 @@ from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import numpy_stream
 from holdfast.errors import Mistake
 from holdfast.learners.learner import windows_of
-from holdfast.routing.affinities import (
-    ActionAffinity,
-    HybridAffinity,
-    LatentAffinity,
-    constant_loss,
-    gaussian,
-    halves_divergence,
-    relative,
-    symmetric_kl,
-)
+from holdfast.routing.affinities import ActionAffinity, HybridAffinity, LatentAffinity, relative
+from holdfast.routing.distances import constant_loss, gaussian, halves_divergence, symmetric_kl
 from holdfast.routing.route import Candidate, route_by_room
 from holdfast.study.figures.routing import route_reason
 from holdfast.study.run_tables import evidence_table

@@ -28,15 +28,8 @@ from holdfast.tasks.replays import replay_episodes
 from holdfast.tasks.suite import suite
 from tests.tiny import contents
 
+pytestmark = pytest.mark.usefixtures("own_datasets")
 TASK = "handle-press-side"  # the fastest one
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_datasets(tmp_path_factory):
-    """Datasets of these tests, not the user's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MINARI_DATASETS_PATH", str(tmp_path_factory.mktemp("minari")))
-        yield
 
 
 @pytest.fixture(scope="module")

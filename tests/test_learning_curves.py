@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.errors import Mistake
-from holdfast.evaluation.matrix import CurvePoint, Matrix
+from holdfast.evaluation.curves import CurvePoint
+from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.metrics import area_under, curve_transfer
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options

@@ -33,16 +33,9 @@ from holdfast.tasks.suite import suite
 from holdfast.tasks.workers import Workers, _serve
 from tests.tiny import PATIENCE, QUIET, contents, tiny_learner
 
+pytestmark = pytest.mark.usefixtures("own_datasets")
 PUSH = ARMS["PandaPush"]
 SIZE = 300
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_datasets(tmp_path_factory):
-    """Datasets of these tests, not the user's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MINARI_DATASETS_PATH", str(tmp_path_factory.mktemp("minari")))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,8 @@ import torch
 from holdfast.data.randomness import numpy_stream
 from holdfast.learners.learner import windows_of
 from holdfast.learners.sparse import TaskProbe
-from holdfast.routing.affinities import (
-    HybridAffinity,
-    latent_statistics,
-    replay_distance,
-    spread,
-    symmetric_kl,
-)
+from holdfast.routing.affinities import HybridAffinity, spread
+from holdfast.routing.distances import latent_statistics, replay_distance, symmetric_kl
 from holdfast.routing.route import Candidate, only_copy, route
 from tests.tiny import tiny_learner, tiny_suite
 

@@ -10,7 +10,8 @@ import pytest
 
 import holdfast
 from holdfast.cli.main import main
-from holdfast.evaluation.matrix import CurvePoint, Matrix
+from holdfast.evaluation.curves import CurvePoint
+from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.events import training_seconds
 from holdfast.runs.run import run
 from holdfast.study import other_publications

@@ -10,6 +10,7 @@ import numpy as np
 
 from holdfast.data.conform import conform
 from holdfast.errors import Mistake
+from holdfast.evaluation.curves import CurvePoint, Curves, success_curves
 from holdfast.evaluation.metrics import (
     area_under,
     avg_forgetting,
@@ -39,25 +40,6 @@ CELLS = {  # the type of each kind of result
 }
 SINCE_0_2 = ("joint", "offline", "scores", "curves", "single_curves", "stage_bytes")  # fields that 0.1 lacks
 METRICS = ("NormAvg", "AvgGap", "AvgF", "BWT", "FWT", "Success", "SuccessF", "FT")
-
-
-@dataclass(frozen=True)
-class CurvePoint:
-    """The results of a task's policy at a moment of its training."""
-
-    at: int  # per cent of the training steps
-    returns: list[float]
-    successes: list[bool]
-    distinct: int  # number of different episodes
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.at <= 100:
-            raise Mistake(f"a point of a curve must be at 1 to 100 % of the training steps, got {self.at}")
-        if len(self.returns) != len(self.successes) or not 1 <= self.distinct <= len(self.returns):
-            raise Mistake(f"the point of a curve at {self.at} % must have a return and a success for each episode")
-
-
-Curves = dict[str, list[CurvePoint]]  # by task, in the order of training
 
 
 @dataclass
@@ -345,25 +327,6 @@ def _means(cells: Cells) -> list[list[float | None]]:
 def over_tasks(metric: Callable[..., Any], targets: Sequence[float]) -> Measure:
     """A metric of final returns as a measure of arrays (..., tasks)."""
     return lambda means: metric(list(np.moveaxis(means, -1, 0)), targets)
-
-
-@dataclass(frozen=True)
-class SuccessCurves:
-    """The success of several tasks in the course of their training, at equal shares of their steps."""
-
-    at: tuple[int, ...]  # per cent of the training steps
-    rates: list[np.ndarray]  # by task: the success of each episode, (points, episodes)
-    distinct: list[int]  # by task: the smallest number of different episodes
-
-
-def success_curves(curves: Curves, tasks: Sequence[str]) -> SuccessCurves | None:
-    """The curves of these tasks; None unless all of them have one, with the same points."""
-    found = [curves.get(task, []) for task in tasks]
-    shares = {tuple(point.at for point in points) for points in found}
-    if len(shares) != 1 or () in shares:
-        return None
-    rates = [np.array([point.successes for point in points], float) for points in found]
-    return SuccessCurves(shares.pop(), rates, [min(point.distinct for point in points) for points in found])
 
 
 def reference(single: Matrix, tasks: Sequence[str]) -> list[float | None]:

@@ -19,12 +19,11 @@ from holdfast.routing.affinities import (
     ActionAffinity,
     HybridAffinity,
     LatentAffinity,
-    Learned,
     NoAffinity,
-    Probe,
     RandomAffinity,
     ReplayAffinity,
 )
+from holdfast.routing.distances import Learned, Probe
 from holdfast.routing.route import Route, only_copy, route, route_by_room
 from holdfast.subnets.capacity import FurtherTasks
 from holdfast.subnets.claim import Start, SubnetConfig, begin, check_room, claim, free_entries, further_tasks, has_room

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.evaluation.cached import evaluate_once
-from holdfast.evaluation.matrix import CurvePoint
+from holdfast.evaluation.curves import CurvePoint
 from holdfast.nets.policy import Policy
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.task import Task

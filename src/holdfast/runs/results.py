@@ -10,7 +10,8 @@ import numpy as np
 
 from holdfast.errors import Mistake
 from holdfast.evaluation.cached import evaluate_once
-from holdfast.evaluation.matrix import CurvePoint, Curves, Matrix, reference
+from holdfast.evaluation.curves import CurvePoint, Curves
+from holdfast.evaluation.matrix import Matrix, reference
 from holdfast.evaluation.offline import offline_score
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.learners.learner import Learner, Snapshot

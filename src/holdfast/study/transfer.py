@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from holdfast.evaluation.matrix import Curves, Matrix, SuccessCurves, success_curves
+from holdfast.evaluation.curves import Curves, SuccessCurves, success_curves
+from holdfast.evaluation.matrix import Matrix
 from holdfast.evaluation.metrics import area_under, curve_transfer
 from holdfast.evaluation.statistics import middle, resample
 from holdfast.study.summary import Estimate
