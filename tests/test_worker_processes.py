@@ -14,8 +14,8 @@ import holdfast
 from holdfast.benchmarks.toy.field import DiscreteMoves, Field, Rules
 from holdfast.errors import Mistake
 from holdfast.tasks.environments import InTurn
-from holdfast.tasks.processes import processes
-from holdfast.tasks.workers import Workers
+from holdfast.tasks.processes import processes, usable_cores
+from holdfast.tasks.workers import IDLE, KEPT, Workers, end_idle
 
 RULES = Rules((0.5, 0.5), DiscreteMoves(holdfast.Discrete(5, 9)), rail=False, ends=False)
 
@@ -195,3 +195,42 @@ def test_workers_end_with_a_script_that_is_killed(tmp_path):
     for worker in workers:
         while Path(f"/proc/{worker}").exists():  # the test's own limit of time ends it otherwise
             time.sleep(0.05)
+
+
+def test_a_process_is_used_again_with_fresh_environments_and_prints_once(capsys):
+    def make():
+        os.write(2, b"made\n")
+        return Field(RULES)
+
+    end_idle()
+    identities, starts = [], []
+    for _ in range(2):
+        workers = Workers(make, 1)
+        identities.append(workers.workers[0].process.pid)
+        starts.append(workers.reset([3]))
+        workers.close()
+        assert capsys.readouterr().err == "made\n"
+    assert identities[0] == identities[1]
+    assert (starts[0] == starts[1]).all()
+
+
+def test_a_process_that_still_owes_an_answer_is_not_used_again():
+    end_idle()
+    workers = Workers(lambda: Field(RULES), 1)
+    workers.reset([0])
+    workers.begin(np.zeros(1, int))
+    workers.close()
+    assert not IDLE
+    assert workers.workers[0].process.exitcode == 0
+
+
+def test_at_most_two_processes_for_each_core_are_kept():
+    end_idle()
+    several = [Workers(lambda: Field(RULES), 2, 2) for _ in range(usable_cores() + 1)]
+    for workers in several:
+        workers.reset([0, 1])
+    for workers in several:
+        workers.close()
+    assert len(IDLE) == KEPT * usable_cores()
+    end_idle()
+    assert not IDLE

@@ -1,9 +1,11 @@
 """Environments in parallel processes, stepped together: for simulators that take milliseconds per step."""
 
+import atexit
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from tempfile import TemporaryFile
@@ -17,15 +19,23 @@ from holdfast.errors import Mistake
 from holdfast.tasks.environments import Environments, InTurn, Step
 from holdfast.tasks.processes import ending, forkserver, usable_cores
 
+KEPT = 2  # processes per core that are kept
+IDLE: "list[Worker]" = []
+
 
 class Workers(Environments):
-    """Each process steps a share of the lanes; results do not depend on the number of processes."""
+    """Each process steps a share of the lanes; results do not depend on the number of processes.
+
+    Some processes are kept for the next environments: importing a simulator takes longer than many an episode.
+    """
 
     def __init__(self, make: Callable[[], gymnasium.Env], lanes: int, processes: int | None = None) -> None:
         count = min(processes or usable_cores(), lanes)
         self.bounds = [lanes * index // count for index in range(count + 1)]  # the lanes of each process
         pickled = cloudpickle.dumps(make)  # by value if it is defined in the user's script
-        self.workers = [Worker(pickled, end - first) for first, end in zip(self.bounds, self.bounds[1:], strict=False)]
+        self.workers = [IDLE.pop() if IDLE else Worker() for _ in range(count)]
+        for worker, first, end in zip(self.workers, self.bounds, self.bounds[1:], strict=False):
+            worker.send("make", (pickled, end - first))
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         self._send("reset", list(seeds))
@@ -51,27 +61,29 @@ class Workers(Environments):
         return [worker.answer() for worker in self.busy]
 
     def close(self) -> None:
-        for worker in self.workers:
-            worker.pipe.close()
-        for worker in self.workers:
-            worker.close()
+        room = max(KEPT * usable_cores() - len(IDLE), 0)
+        kept = [worker for worker in self.workers if worker.clear()][:room]
+        IDLE.extend(kept)
+        end_all([worker for worker in self.workers if worker not in kept])
 
 
 class Worker:
-    """One process; its stderr is kept, to report why it died, and printed when it ends."""
+    """One process; its stderr is kept, to report why it died, and printed when its environments are closed."""
 
-    def __init__(self, make: bytes, lanes: int) -> None:
+    def __init__(self) -> None:
         context = forkserver()
+        self.waiting = False  # whether it has not answered the last request
         self.errors = TemporaryFile()  # noqa: SIM115  open until the process ends
         self.pipe, theirs = context.Pipe()
         errors = Connection(os.dup(self.errors.fileno()), readable=False)  # a descriptor that can be sent
-        self.process = context.Process(target=_work, args=(errors, theirs, make, lanes), daemon=True)
+        self.process = context.Process(target=_work, args=(errors, theirs), daemon=True)
         self.process.start()
         theirs.close()
         errors.close()
 
     def send(self, what: str, values: Any) -> None:
         """Sends a request."""
+        self.waiting = True
         try:
             self.pipe.send((what, values))
         except OSError:
@@ -83,9 +95,22 @@ class Worker:
             answer = self.pipe.recv()
         except (EOFError, OSError):
             self._raise_cause_of_death()
+        self.waiting = False
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def clear(self) -> bool:
+        """Closes its environments, so that it can be given others; returns False if it is busy or dead."""
+        if self.waiting:
+            return False
+        try:
+            self.send("close", None)
+            self.answer()
+        except Mistake:  # it died, and its stderr will say why
+            return False
+        sys.stderr.write(self._printed())
+        return True
 
     def _raise_cause_of_death(self) -> NoReturn:
         self.process.join()
@@ -94,10 +119,11 @@ class Worker:
         raise Mistake(f"a simulator's process died ({ending(self.process.exitcode or 0)}): {last}") from None
 
     def _printed(self) -> str:
-        """Its stderr, which is then cleared. Only after its end: both processes share the position in the file."""
+        """Its stderr, which is then cleared. Only while it is idle: both processes share the position in the file."""
         self.errors.seek(0)
         printed = self.errors.read().decode(errors="replace")
-        self.errors.truncate(0)
+        self.errors.seek(0)
+        self.errors.truncate()
         return printed
 
     def close(self) -> None:
@@ -107,31 +133,51 @@ class Worker:
         self.errors.close()
 
 
-def _work(errors: Connection, pipe: Connection, make: bytes, lanes: int) -> None:
+def end_all(workers: Sequence[Worker]) -> None:
+    """Ends these processes and waits for them."""
+    for worker in workers:
+        worker.pipe.close()
+    for worker in workers:
+        worker.close()
+
+
+@atexit.register
+def end_idle() -> None:
+    """Ends the processes that are kept for later."""
+    end_all(IDLE)
+    IDLE.clear()
+
+
+os.register_at_fork(after_in_child=IDLE.clear)  # they serve the parent
+
+
+def _work(errors: Connection, pipe: Connection) -> None:
     os.dup2(errors.fileno(), 2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _serve(pipe, make, lanes)
+    with suppress(EOFError, OSError):  # closed or reset by the parent
+        while True:
+            _serve(pipe, *pipe.recv()[1])
 
 
 def _serve(pipe: Connection, make: bytes, lanes: int) -> None:
+    """Serves requests until the environments are to be closed."""
     environments: InTurn | None = None
     answer: Any
-    while True:
-        try:
+    try:
+        while True:
             what, values = pipe.recv()
-        except (EOFError, OSError):  # closed or reset by the parent
-            break
-        try:
-            environments = environments or InTurn(cloudpickle.loads(make), lanes)
-            answer = environments.reset(values) if what == "reset" else environments.step(values)
-        except Exception as problem:  # raised again in the parent
-            answer = _portable(problem)
-        try:
+            if what == "close":
+                break
+            try:
+                environments = environments or InTurn(cloudpickle.loads(make), lanes)
+                answer = environments.reset(values) if what == "reset" else environments.step(values)
+            except Exception as problem:  # raised again in the parent
+                answer = _portable(problem)
             pipe.send(answer)
-        except OSError:  # the parent is gone
-            break
-    if environments:
-        environments.close()
+    finally:
+        if environments:
+            environments.close()
+    pipe.send("closed")
 
 
 def _portable(problem: Exception) -> Exception:
