@@ -82,7 +82,7 @@ class Shape:
         weights = layout.join(dict(net.named_parameters()))
         copy = Copy(weights, torch.zeros(layout.total, dtype=torch.bool), {})
         config = SubnetConfig(keep=self.keep)
-        return begin(config, net, layout, Start(copy, [], None, torch.Generator().manual_seed(0)))
+        return begin(config, net, layout, Start(copy, [], [], torch.Generator().manual_seed(0)))
 
     def policy(self, device: str, interface: Interface | None = None) -> Policy:
         """A policy with a new network."""

@@ -62,7 +62,7 @@ def test_a_network_with_an_empty_mask_cannot_be_made():
     occupied = torch.zeros(learner.layout(suite.interface).total, dtype=torch.bool)
     occupied[: learner.layout(suite.interface).sizes[0]] = True
     copy = Copy(torch.zeros(learner.layout(suite.interface).total), occupied, {})
-    net, start = learner.fresh_net(0, suite.interface), Start(copy, [], None, torch.Generator())
+    net, start = learner.fresh_net(0, suite.interface), Start(copy, [], [], torch.Generator())
     with pytest.raises(Mistake, match=rf"1 of 10 tensors \({learner.layout(suite.interface).names[0]}\)"):
         begin(learner.subnets, net, learner.layout(suite.interface), start)
 

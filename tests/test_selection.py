@@ -91,7 +91,7 @@ def masked_with(scores: torch.Tensor, suite=None):
     suite = suite or tiny_suite()
     learner = tiny_learner("tsn-core", suite)
     room = learner.room(0, suite.interface)
-    start = Start(room.copy, [], None, torch.Generator().manual_seed(0))
+    start = Start(room.copy, [], [], torch.Generator().manual_seed(0))
     masked = begin(learner.config.subnets, learner.fresh_net(0, suite.interface), room.layout, start)
     masked.scores.data[: len(scores)] = scores
     return learner, masked
@@ -106,8 +106,8 @@ def test_a_mask_goes_by_the_magnitude_of_scores_whatever_their_sign():
     assert size - 1 not in kept  # the largest one that is not the largest in magnitude
 
 
-def three_tasks(config: SubnetConfig) -> tuple[Layout, list[Subnetwork], Masked]:
-    """A third task that starts from the first of two in its copy."""
+def three_tasks(config: SubnetConfig, sources: int = 1) -> tuple[Layout, list[Subnetwork], Masked]:
+    """A third task that starts from the first of two in its copy, or from both."""
     learner, masked = masked_with(torch.zeros(1))
     net, layout = learner.fresh_net(0, tiny_suite().interface), masked.layout
     masks = [torch.arange(layout.total) % 3 == place for place in range(2)]
@@ -117,7 +117,7 @@ def three_tasks(config: SubnetConfig) -> tuple[Layout, list[Subnetwork], Masked]
     ]
     earlier = [Subnetwork(0, mask, 1, own, Normaliser.identity()) for mask, own in zip(masks, private, strict=True)]
     copy = Copy(layout.join(dict(net.named_parameters())), masks[0] | masks[1], {})
-    start = Start(copy, earlier, earlier[0], torch.Generator().manual_seed(0))
+    start = Start(copy, earlier, earlier[:sources], torch.Generator().manual_seed(0))
     return layout, earlier, begin(config, net, layout, start)
 
 

@@ -24,7 +24,7 @@ from holdfast.routing.affinities import (
     ReplayAffinity,
 )
 from holdfast.routing.distances import Learned, Probe
-from holdfast.routing.route import Route, only_copy, route, route_by_room
+from holdfast.routing.route import Route, only_copy, route, route_by_room, with_sources
 from holdfast.subnets.capacity import FurtherTasks
 from holdfast.subnets.claim import Start, SubnetConfig, begin, check_room, claim, free_entries, further_tasks, has_room
 from holdfast.subnets.copies import Copy, Subnetwork, effective
@@ -79,8 +79,8 @@ class Sparse(SubnetworkLearner):
         decision = self.route(task)
         recorder.event("route", **decision.record())
         room = self.room(decision.copy, task.interface)
-        source = self.subnetworks[decision.source] if decision.source else None
-        start = Start(room.copy, room.earlier, source, torch_stream(self.seed, "scores", task.name))
+        sources = [self.subnetworks[name] for name in decision.sources]
+        start = Start(room.copy, room.earlier, sources, torch_stream(self.seed, "scores", task.name))
         net = self.fresh_net(decision.copy, room.shape)
         masked = begin(self.subnets, net, room.layout, start).to(self.device)
         normaliser = task.interface.normaliser(task.dataset)
@@ -106,8 +106,10 @@ class Sparse(SubnetworkLearner):
         most = None if affinity.max_copies is None else affinity.max_copies - len(fitting) + self.copies
         if affinity.automatic:
             far_source = self.subnets.new is not None  # otherwise a warm start confines the task to its source
-            return route_by_room(task.name, candidates, threshold, self.copies, most, far_source=far_source)
-        return route(task.name, candidates, threshold, self.copies, most)
+            found = route_by_room(task.name, candidates, threshold, self.copies, most, far_source=far_source)
+        else:
+            found = route(task.name, candidates, threshold, self.copies, most)
+        return with_sources(found, self.subnets.sources)
 
     def _has_room(self, copy: int) -> bool:
         layout = self.layout(self.shapes[copy])

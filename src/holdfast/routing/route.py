@@ -39,6 +39,12 @@ class Route:
     copy: int
     opened: bool  # whether the copy is new
     reason: str
+    more_sources: tuple[str, ...] = ()  # further tasks whose masks are united with the source's
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All tasks that the new task starts from, nearest first."""
+        return (self.source, *self.more_sources) if self.source else ()
 
     def record(self) -> dict[str, Any]:
         """The route as plain data."""
@@ -90,6 +96,15 @@ def route_by_room(
     source = nearest.task if far_source else None
     reason = "too far, but new entries are certain" if far_source else "too far, so with new scores"
     return Route(task, tuple(candidates), threshold, source, nearest.copy, False, reason)
+
+
+def with_sources(route: Route, count: int) -> Route:
+    """The route with up to `count` sources: the tasks of its copy that are nearest to the new one."""
+    if route.source is None:
+        return route
+    inside = sorted((found for found in route.candidates if found.copy == route.copy), key=_distance)
+    others = [found.task for found in inside if found.task != route.source]
+    return replace(route, more_sources=tuple(others[: count - 1]))
 
 
 def _distance(candidate: Candidate) -> float:

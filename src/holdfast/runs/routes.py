@@ -1,6 +1,6 @@
 """The record routes.json: why each task is in its copy, as it stands on disk."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,12 @@ class RecordedRoute:
     copy: int
     opened: bool
     reason: str
+    more_sources: tuple[str, ...] = ()
+
+
+def sources(route: Mapping[str, Any]) -> list[str]:
+    """The tasks that the task of a recorded route started from, nearest first."""
+    return [route["source"], *route.get("more_sources", ())] if route["source"] else []
 
 
 def check_routes(record: Any, order: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ BOTH: Settings = MappingProxyType(
         "subnets.reuse": True,
         "subnets.exclude": ["timestep"],
         "subnets.warm_start": 2.0,
+        "subnets.sources": 1,
         "subnets.noise": 0.02,
         "subnets.quantise_bits": 0,
         "routing.memory": 256,

@@ -12,6 +12,7 @@ from holdfast.evaluation.certificates import Certificate, changed, verdict
 from holdfast.evaluation.matrix import METRICS, Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.routing.affinities import SCALES
+from holdfast.runs.routes import sources
 from holdfast.study.published import PublishedRow
 from holdfast.study.summary import fewest_to_most
 from holdfast.study.what_if import Prediction
@@ -157,7 +158,7 @@ def routes_table(routes: Sequence[dict[str, Any]]) -> Table:
         distances = ", ".join(f"{found['task']} {_distance(found['distance'])}" for found in route["candidates"])
         threshold = "" if route["threshold"] is None else f"{route['threshold']:g}"
         copy = f"{route['copy']}{' (new)' if route['opened'] else ''}"
-        cells = (route["task"], copy, route["source"] or "", distances, threshold, route["reason"])
+        cells = (route["task"], copy, ", ".join(sources(route)), distances, threshold, route["reason"])
         table.add_row(*map(_text, cells))
     return table
 
@@ -195,8 +196,8 @@ def _decision(route: dict[str, Any], candidate: dict[str, Any]) -> str:
     remarks = ["near" if near else "far"]
     if candidate.get("full"):
         remarks.append("its copy is full")
-    if candidate["task"] == route["source"]:
-        remarks.append("the source")
+    if candidate["task"] in sources(route):
+        remarks.append("the source" if candidate["task"] == route["source"] else "a source")
     return ", ".join(remarks)
 
 

@@ -48,6 +48,8 @@ class SubnetConfig:
     # without reuse no entry of the source's mask is feasible, so only the noise matters
     warm_start: Annotated[float, Range(least=0)] = 2.0
     """Initial scores are this factor times the source's mask (lambda); 0 draws new scores even if there is a source."""
+    sources: Annotated[int, Range(least=1, most=10**6)] = 1
+    """Number of tasks whose masks a warm start unites: the nearest ones in the copy."""
     noise: Annotated[float, Range(least=0)] = 0.02
     """Standard deviation of the noise that is added to warm-started scores."""
     quantise_bits: Annotated[int, Range(least=0, most=8)] = 0
@@ -197,22 +199,23 @@ class Start:
 
     copy: Copy
     earlier: Sequence[Subnetwork]  # subnetworks in the copy, in the order they were learned
-    source: Subnetwork | None  # its mask and private parameters initialise those of the new task
+    sources: Sequence[Subnetwork]  # nearest first: all masks initialise the scores, the first's private parameters
     generator: torch.Generator  # for the scores
 
 
 def begin(config: SubnetConfig, net: Backbone, layout: Layout, start: Start) -> Masked:
     """The masked network that a new task trains."""
-    copy, source = start.copy, start.source
+    copy = start.copy
     counts = selected_counts(config, layout, free_entries(layout, copy), len(start.earlier))
     quotas = quotas_of(config, copy)
-    if source is not None and config.warm_start > 0:
+    if start.sources and config.warm_start > 0:
         noise = torch.empty(layout.total).normal_(0, config.noise, generator=start.generator)
-        scores = config.warm_start * source.mask + noise
+        united = torch.stack([source.mask for source in start.sources]).any(dim=0)
+        scores = config.warm_start * united + noise
     else:
         scores = draw_scores(layout, start.generator)
     trained = not (config.outside == "frozen" and start.earlier)
-    before = source or (start.earlier[-1] if start.earlier else None)
+    before = [*start.sources[:1], *start.earlier[-1:], None][0]
     outside = Unmasked(unmasked_start(net, layout, copy, before), trained)
     return Masked(net, layout, copy, LearnedMask(quotas, counts.quotas, scores), outside)
 

@@ -12,6 +12,7 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
+from holdfast.runs.routes import sources
 from holdfast.study.export import is_drawable, loss_curves
 from holdfast.study.groups import RunResult
 from holdfast.subnets.stored_masks import read_masks
@@ -68,7 +69,7 @@ def _routes(folder: RunFolder, matrix: Matrix) -> list[dict[str, Any]]:
     """Every task's route, once, in the order of the tasks; copies are opened one after the other."""
     routes = folder.read_routes()
     names = [route["task"] for route in routes]
-    earlier = [{route["source"], *(one["task"] for one in route["candidates"])} - {None} for route in routes]
+    earlier = [{*sources(route), *(one["task"] for one in route["candidates"])} for route in routes]
     copies = {route["copy"] for route in routes}
     sound = (
         names == matrix.tasks[: len(names)]

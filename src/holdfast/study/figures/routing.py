@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from holdfast.runs.routes import sources
 from holdfast.study.figures.drawing import (
     FAINT,
     INK,
@@ -55,7 +56,7 @@ def route_reason(route: RouteRecord) -> str:
     nearest = min(route["candidates"], key=_distance)
     measured = f"the nearest task, {nearest['task']}, is {far(_distance(nearest))} away"
     allowed = f"{far(route['threshold'])} is allowed ({route['reason']})"
-    start = f"starts from {route['source'] or 'new scores'}"
+    start = f"starts from {' and '.join(sources(route)) or 'new scores'}"
     began = f"opened copy {copy}" if route["opened"] else f"joined copy {copy} and {start}"
     return f"{task} {began}: {measured}, and {allowed}."
 
@@ -76,7 +77,7 @@ def _row(route: RouteRecord) -> list[str]:
     distances = ", ".join(f"{candidate['task']} {far(_distance(candidate))}" for candidate in route["candidates"])
     threshold = "" if route["threshold"] is None else far(route["threshold"])
     copy = f"{route['copy']}{' (new)' if route['opened'] else ''}"
-    return [route["task"], copy, route["source"] or "", distances, threshold, route["reason"]]
+    return [route["task"], copy, ", ".join(sources(route)), distances, threshold, route["reason"]]
 
 
 def _lanes(axes: Axes, found: Study, routes: Sequence[RouteRecord], lanes: int) -> None:
@@ -86,8 +87,8 @@ def _lanes(axes: Axes, found: Study, routes: Sequence[RouteRecord], lanes: int) 
         axes.plot([first, len(routes) - 0.7], [lane, lane], color=FAINT, lw=7, solid_capstyle="round", zorder=0)
     for route in routes:
         here = places[route["task"]]
-        if route["source"]:
-            there = places[route["source"]]
+        for source in sources(route):
+            there = places[source]
             bend = f"arc3,rad={-0.5 / (1 + here[0] - there[0])}" if there[1] == here[1] else "arc3"
             arrow = {"arrowstyle": "-|>", "color": INK, "lw": 1, "connectionstyle": bend, "shrinkA": 6, "shrinkB": 6}
             axes.annotate("", here, there, arrowprops=arrow)

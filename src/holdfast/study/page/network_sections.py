@@ -1,6 +1,7 @@
 """The sections about the network: routing, shared weights, capacity and certificates."""
 
 from holdfast.evaluation.certificates import verdict
+from holdfast.runs.routes import sources
 from holdfast.study.figures.capacity import capacity_figure
 from holdfast.study.figures.evaluated_run import EvaluatedRun
 from holdfast.study.figures.heat import overlap_figure
@@ -59,8 +60,8 @@ def _had_a_choice(setting: Setting) -> bool:
     return any(route["candidates"] for run in setting.runs for route in run.routes)
 
 
-def _decision(route: RouteRecord) -> tuple[str, int, str | None]:
-    return route["task"], route["copy"], route["source"]
+def _decision(route: RouteRecord) -> tuple[str, int, list[str]]:
+    return route["task"], route["copy"], sources(route)
 
 
 def shared_weights_section(found: Study) -> Section:

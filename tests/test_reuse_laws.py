@@ -1,0 +1,64 @@
+"""The laws of subnetworks hold for every setting of how a task reuses what others have learned."""
+
+import pytest
+
+from holdfast.evaluation.certificates import changed
+from holdfast.registry import NETS
+from holdfast.runs.progress import FolderRecorder
+from tests.test_learner_contract import fingerprints, same
+from tests.test_resume import interruptions, run_tiny, save_and_stop
+from tests.test_retention import learn_and_certify
+from tests.tiny import SPARSE, contents, pixel_suite, tiny_learner, tiny_suite
+
+VARIANTS = {
+    "sources": {"subnets__sources": 2, "subnets__new": 0.2},
+    "weak-start": {"subnets__warm_start": 0.1, "subnets__new": 0.2},
+}
+VARIANT = pytest.mark.parametrize("variant", VARIANTS)
+EVERY = pytest.mark.parametrize("name", SPARSE)
+
+
+def settings_of(variant: str, name: str) -> dict:
+    """The settings of a variant, with room for all tasks in one copy, which they share unless the learner forbids it."""
+    one_copy = {} if name in ("tsn-core", "independent") else {"routing__max_copies": 1}
+    return {"subnets__biases": "outside", **VARIANTS[variant], **one_copy}
+
+
+@EVERY
+@VARIANT
+def test_what_was_learned_is_equal_to_the_bit_after_every_later_task(name, variant):
+    suite = tiny_suite("toy-continuous")
+    assert changed(learn_and_certify(tiny_learner(name, suite, **settings_of(variant, name)), suite)) == []
+
+
+@VARIANT
+def test_retention_holds_for_convolutions_and_quantised_weights(variant):
+    suite = pixel_suite()
+    learner = tiny_learner("affinity-l", suite, subnets__quantise_bits=3, **settings_of(variant, "affinity-l"))
+    assert changed(learn_and_certify(learner, suite)) == []
+
+
+@pytest.mark.parametrize("backbone", NETS)
+@EVERY
+@VARIANT
+def test_restoring_a_snapshot_is_the_identity_at_every_moment(name, variant, backbone):
+    suite, settings = tiny_suite(), settings_of(variant, name)
+    learner = tiny_learner(name, suite, backbone=backbone, **settings)
+    for task in [*suite.tasks, None]:
+        snapshot, fresh = learner.snapshot(), tiny_learner(name, suite, backbone=backbone, **settings)
+        fresh.restore(snapshot)
+        assert same(fresh.snapshot(), snapshot)
+        assert fingerprints(fresh) == fingerprints(learner)
+        if task:
+            learner.learn(task)
+            fresh.learn(task)
+            assert same(fresh.snapshot(), learner.snapshot())
+
+
+@VARIANT
+def test_interrupted_at_every_save_and_resumed_gives_the_same_bits(variant, tmp_path, monkeypatch):
+    settings = settings_of(variant, "affinity-l")
+    run_tiny("affinity-l", tmp_path / "whole", **settings)
+    monkeypatch.setattr(FolderRecorder, "save", save_and_stop)
+    assert interruptions("affinity-l", tmp_path / "broken", **settings) == 9
+    assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
