@@ -41,6 +41,7 @@ fix: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench.bench
+	$(BIN)/python -m bench.beside
 
 # A wheel, tried in an empty environment outside this folder: a toy run, a Panda run, a report.
 wheel: $(READY)

@@ -406,13 +406,13 @@ def test_each_gpu_has_as_many_runs_as_the_others(tmp_path, monkeypatch):
 
     monkeypatch.setattr(locals_, "RunProcess", Stub)
     (job,) = jobs_of(grid(tmp_path, '[[a]]\nlearner="naive"\n'))
-    engine = locals_.LocalEngine(4, 2)
+    engine = locals_.LocalEngine(4, ["5", "GPU-1f"])
     first, second = engine.start(job, tmp_path), engine.start(job, tmp_path)
     second.ended = True  # type: ignore[attr-defined]
     engine.start(job, tmp_path)
     first.ended = True  # type: ignore[attr-defined]
     engine.start(job, tmp_path)
-    assert given == ["0", "1", "1", "0"]
+    assert given == ["5", "GPU-1f", "GPU-1f", "5"]
 
 
 LONG = f'{QUICK}[[a]]\nlearner="naive"\nfit.steps=120\nsave_every=0.0\n'

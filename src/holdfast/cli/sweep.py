@@ -36,6 +36,8 @@ class SweepCommand:
     """Device of runs for which the grid names none: auto, cpu or cuda."""
     at_once: int | None = None
     """Number of runs at the same time; by default one per GPU, or as many as fit the cores (or Ray)."""
+    gpu_service: Flag = False
+    """Let several runs compute on a GPU at the same time, by default 8 (NVIDIA's multi-process service, --on local)."""
     cache: bool = True
     """Share finished fits and evaluations, so that what several runs have in common is done once."""
     dry: Flag = False
@@ -61,7 +63,7 @@ def sweep_command(words: Sequence[str]) -> None:
     if command.dry:
         print_lines("\n".join(shlex.join(["holdfast", *job.words]) for job in jobs))
         return
-    resources = Resources(command.at_once, command.cpus, command.gpus, command.address)
+    resources = Resources(command.at_once, command.cpus, command.gpus, command.address, command.gpu_service)
     with Screen(command.quiet) as screen, engine_for(command.on, jobs, device, grid.out, resources) as engine:
         outcomes = Sweep(jobs, engine, grid.out / "logs", screen).carry_out()
     _report(command, grid.out, outcomes)

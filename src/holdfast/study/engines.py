@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
 from holdfast.runs.devices import check_device
+from holdfast.study.gpu_service import gpu_service
 from holdfast.study.jobs import Job
-from holdfast.study.local import LocalEngine, places_here
+from holdfast.study.local import LocalEngine, gpus_here, places_here
 from holdfast.study.running import Engine
 
 
@@ -22,6 +21,7 @@ class Resources:
     cpus: float | None = None  # per run, on Ray
     gpus: float | None = None
     address: str | None = None  # of a Ray cluster
+    gpu_service: bool = False  # whether a GPU serves several runs at the same time, on this machine
 
     def __post_init__(self) -> None:
         validate(self)
@@ -41,11 +41,22 @@ def device_for(on: str, device: str, gpus: float | None) -> str:
 def engine_for(on: str, jobs: Sequence[Job], device: str, out: Path, resources: Resources) -> Engine:
     """The engine of this name."""
     threads = max((job.spec.plan.threads or 1 for job in jobs), default=1)
+    if resources.gpu_service:
+        _check_service(on, jobs)
     if on == "local":
-        gpus = torch.cuda.device_count() if device == "cuda" else 0
-        return LocalEngine(resources.at_once or places_here(threads, device), gpus)
+        places = resources.at_once or places_here(threads, device, resources.gpu_service)
+        service = gpu_service() if resources.gpu_service else None
+        return LocalEngine(places, gpus_here() if device == "cuda" else (), service)
     from holdfast.study.ray_cluster import RayEngine
 
     per_run = resources.gpus if resources.gpus is not None else float(device.startswith("cuda"))
     cpus = resources.cpus if resources.cpus is not None else float(threads)
     return RayEngine(out, resources.address, cpus, per_run, resources.at_once or len(jobs))
+
+
+def _check_service(on: str, jobs: Sequence[Job]) -> None:
+    """Raises if runs could not use the multi-process service of this machine."""
+    if on != "local":
+        raise Mistake("--gpu-service is for runs on this machine: use --on local, or leave out --gpu-service")
+    if not any(job.spec.device.startswith("cuda") for job in jobs):
+        raise Mistake("--gpu-service is for runs on a GPU: use --device cuda, or leave out --gpu-service")
