@@ -12,6 +12,9 @@ from tests.tiny import SPARSE, contents, pixel_suite, tiny_learner, tiny_suite
 
 VARIANTS = {
     "sources": {"subnets__sources": 2, "subnets__new": 0.2},
+    "private": {"subnets__private": 0.1},
+    "private-only": {"subnets__private": 0.3, "subnets__new": 0.0},
+    "private-and-new": {"subnets__private": 0.1, "subnets__new": "planned"},
     "weak-start": {"subnets__warm_start": 0.1, "subnets__new": 0.2},
 }
 VARIANT = pytest.mark.parametrize("variant", VARIANTS)
@@ -19,16 +22,17 @@ EVERY = pytest.mark.parametrize("name", SPARSE)
 
 
 def settings_of(variant: str, name: str) -> dict:
-    """The settings of a variant, with room for all tasks in one copy, which they share unless the learner forbids it."""
+    """The settings of a variant; all tasks share one copy unless the learner forbids it."""
     one_copy = {} if name in ("tsn-core", "independent") else {"routing__max_copies": 1}
     return {"subnets__biases": "outside", **VARIANTS[variant], **one_copy}
 
 
 @EVERY
 @VARIANT
-def test_what_was_learned_is_equal_to_the_bit_after_every_later_task(name, variant):
+def test_what_was_learned_is_equal_to_the_bit_after_every_later_task(name, variant, device):
     suite = tiny_suite("toy-continuous")
-    assert changed(learn_and_certify(tiny_learner(name, suite, **settings_of(variant, name)), suite)) == []
+    learner = tiny_learner(name, suite, device, **settings_of(variant, name))
+    assert changed(learn_and_certify(learner, suite)) == []
 
 
 @VARIANT
@@ -41,11 +45,11 @@ def test_retention_holds_for_convolutions_and_quantised_weights(variant):
 @pytest.mark.parametrize("backbone", NETS)
 @EVERY
 @VARIANT
-def test_restoring_a_snapshot_is_the_identity_at_every_moment(name, variant, backbone):
-    suite, settings = tiny_suite(), settings_of(variant, name)
-    learner = tiny_learner(name, suite, backbone=backbone, **settings)
+def test_restoring_a_snapshot_is_the_identity_at_every_moment(name, variant, backbone, device):
+    suite, settings = tiny_suite(), {"backbone": backbone, **settings_of(variant, name)}
+    learner = tiny_learner(name, suite, device, **settings)
     for task in [*suite.tasks, None]:
-        snapshot, fresh = learner.snapshot(), tiny_learner(name, suite, backbone=backbone, **settings)
+        snapshot, fresh = learner.snapshot(), tiny_learner(name, suite, device, **settings)
         fresh.restore(snapshot)
         assert same(fresh.snapshot(), snapshot)
         assert fingerprints(fresh) == fingerprints(learner)

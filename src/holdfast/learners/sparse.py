@@ -105,7 +105,8 @@ class Sparse(SubnetworkLearner):
         candidates = [replace(candidate, full=candidate.copy in full) for candidate in candidates]
         most = None if affinity.max_copies is None else affinity.max_copies - len(fitting) + self.copies
         if affinity.automatic:
-            far_source = self.subnets.new is not None  # otherwise a warm start confines the task to its source
+            # otherwise a warm start confines the task to its source
+            far_source = bool(self.subnets.new or self.subnets.private)
             found = route_by_room(task.name, candidates, threshold, self.copies, most, far_source=far_source)
         else:
             found = route(task.name, candidates, threshold, self.copies, most)

@@ -17,6 +17,7 @@ from holdfast.subnets.capacity import capacity
 from holdfast.subnets.claim import SubnetConfig
 from holdfast.subnets.copies import Copy, Subnetwork, effective
 from holdfast.subnets.layout import Layout
+from holdfast.subnets.stored_changes import read_change, stored_change
 from holdfast.subnets.stored_masks import read_masks, stored_masks
 from holdfast.subnets.stored_weights import read_weights, stored_weights
 from holdfast.tasks.interface import Interface
@@ -143,6 +144,7 @@ class SubnetworkLearner(Learner):
             stored[name] = {
                 **mask,
                 **under("new", stored_weights([values[chosen] for values, chosen in layout.pieces(weights, new)])),
+                **under("change", stored_change(subnetwork.change, layout)),
                 **under("private", subnetwork.private),
                 **under("normaliser", normaliser),
                 **under("kept", self.kept[name]),
@@ -196,7 +198,8 @@ class SubnetworkLearner(Learner):
                 weights[new] = read_weights(part(task, "new"), counts)
             occupied = occupied | mask
             normaliser = Normaliser(**part(task, "normaliser"))
-            subnetworks[name] = Subnetwork(index, mask, place.new, part(task, "private"), normaliser)
+            change = read_change(part(task, "change"), layout)
+            subnetworks[name] = Subnetwork(index, mask, place.new, part(task, "private"), normaliser, change)
         if "weights" in tensors:  # version 0.1 stored all weights of a copy in one tensor
             weights = read_weights({"values": tensors["weights"]}, [layout.total])
         elif free := part(snapshot.memory, f"copy-{index}"):

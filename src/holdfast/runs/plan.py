@@ -14,7 +14,10 @@ from holdfast.tasks.data_choice import DataChoice, DemonstrationCount, Transitio
 from holdfast.tasks.environments import Protocol
 
 LATER: dict[str, Any] = {  # settings that older records lack
-    "config": {"fit": {"whole": True}, "subnets": {"tasks": None, "new": None, "biases": "masked", "sources": 1}},
+    "config": {
+        "fit": {"whole": True},
+        "subnets": {"tasks": None, "new": None, "biases": "masked", "sources": 1, "private": 0.0},
+    },
     "target": [],
     "backbone": "dt",
     "demonstrations": None,

@@ -32,6 +32,8 @@ def what_if(routes: Sequence[RouteRecord], matrix: Matrix, plan: Mapping[str, An
     """
     routing = plan.get("config", {}).get("routing") or {}
     threshold, max_copies = routing.get("threshold"), routing.get("max_copies")
+    subnets = plan.get("config", {}).get("subnets") or {}
+    private = subnets.get("private", 0.0) * subnets.get("keep", 0.0)  # entries of a change, which opens no copy
     routes = [route for route in routes if route["task"] in matrix.tasks]
     is_known = matrix.accounts and "total" in matrix.bytes and len(routes) == len(matrix.tasks)
     if not isinstance(threshold, float | int) or not is_known:
@@ -44,7 +46,7 @@ def what_if(routes: Sequence[RouteRecord], matrix: Matrix, plan: Mapping[str, An
         for route in routes:
             opens = nearest[route["task"]] > tried if route["task"] in nearest else route["opened"]
             copies += opens and (not route["candidates"] or max_copies is None or copies < max_copies)
-        change = (copies - matrix.copies) * WEIGHT * matrix.accounts[0]["total"]
+        change = (copies - matrix.copies) * round(WEIGHT * matrix.accounts[0]["total"] * (1 - private))
         if not predictions or copies != predictions[-1].copies:
             predictions.append(Prediction(least, copies, matrix.bytes["total"] + change))
     return predictions

@@ -1,7 +1,7 @@
 """How a task gets its subnetwork: which entries it may select in training, and which it owns afterwards."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 from typing import Annotated, Literal
@@ -16,7 +16,7 @@ from holdfast.nets.backbone import Backbone
 from holdfast.subnets.capacity import FurtherTasks
 from holdfast.subnets.copies import Copy, Outside, Subnetwork
 from holdfast.subnets.layout import Layout
-from holdfast.subnets.masked import LearnedMask, Masked, Unmasked
+from holdfast.subnets.masked import LearnedChange, LearnedMask, Masked, Unmasked
 from holdfast.subnets.quantise import quantise
 from holdfast.subnets.selection import entries
 
@@ -39,8 +39,10 @@ class SubnetConfig:
     """Let a task also select entries that earlier tasks own; they stay frozen."""
     exclude: tuple[str, ...] = ("timestep",)
     """Names of modules without masks."""
-    new: Annotated[float | Literal["planned"] | None, Range(over=0, most=1)] = None
+    new: Annotated[float | Literal["planned"] | None, Range(least=0, most=1)] = None
     """Share of a task's entries that must be new; planned: half, or fewer, so that a copy holds its planned tasks."""
+    private: Annotated[float, Range(least=0, most=1)] = 0.0
+    """Size of the change that a later task of a copy adds for itself alone, as a share of its number of entries."""
     biases: Literal["masked", "outside"] = "masked"
     """Biases: under masks, or outside, like other parameters without masks (see subnets.outside)."""
     outside: Outside = "private"
@@ -174,7 +176,7 @@ def free_after(free: Sequence[int], counts: Counts) -> list[int]:
 
 def further_tasks(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> FurtherTasks:
     """How many more tasks surely find the entries they need in a copy with `held` tasks; at most `MOST`."""
-    if config.reuse and config.new is None and config.schedule == "constant":
+    if config.reuse and not config.new and config.schedule == "constant":
         return "any number"  # a task may select only entries that others own
     for more in range(MOST):
         counts = task_counts(config, layout, free, held + more)
@@ -217,7 +219,16 @@ def begin(config: SubnetConfig, net: Backbone, layout: Layout, start: Start) -> 
     trained = not (config.outside == "frozen" and start.earlier)
     before = [*start.sources[:1], *start.earlier[-1:], None][0]
     outside = Unmasked(unmasked_start(net, layout, copy, before), trained)
-    return Masked(net, layout, copy, LearnedMask(quotas, counts.quotas, scores), outside)
+    change = change_start(config, layout, start, counts) if config.private and start.earlier else None
+    return Masked(net, layout, copy, LearnedMask(quotas, counts.quotas, scores), outside, change=change)
+
+
+def change_start(config: SubnetConfig, layout: Layout, start: Start, counts: Counts) -> LearnedChange:
+    """The change of a task before it is trained: that of its source, so that it starts from the source's weights."""
+    values = torch.zeros(layout.total)
+    for source in start.sources[:1]:
+        values = source.change.added_to(values) if source.change else values
+    return LearnedChange([entries(config.private, count) for count in counts.selected], values)
 
 
 def quotas_of(config: SubnetConfig, copy: Copy) -> Tensor:
@@ -242,8 +253,12 @@ def claim(config: SubnetConfig, masked: Masked, index: int, normaliser: Normalis
     new = mask & ~occupied
     if config.quantise_bits:
         values = quantise(values, new, layout, config.quantise_bits)
+    change = masked.sparse_change()
+    if change and config.quantise_bits:
+        moved = quantise(change.added_to(torch.zeros(layout.total)), change.mask, layout, config.quantise_bits)
+        change = replace(change, values=moved[change.mask])
     is_private = config.outside == "private"
     private = masked.unmasked() if is_private else {}
     outside = {} if is_private else masked.unmasked()
-    subnetwork = Subnetwork(index, mask, int(new.sum()), private, normaliser)
+    subnetwork = Subnetwork(index, mask, int(new.sum()), private, normaliser, change)
     return Copy(values, occupied | mask, outside), subnetwork

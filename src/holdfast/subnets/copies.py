@@ -22,18 +22,35 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What a task adds to weights of its copy for itself alone; no other task sees it."""
+
+    mask: Tensor  # (P,) bool: the entries that it adds to
+    values: Tensor  # what it adds, one value for each of them
+
+    def added_to(self, weights: Tensor) -> Tensor:
+        """The weights with the change, (P,)."""
+        changed = weights.clone()
+        changed[self.mask] += self.values
+        return changed
+
+
+@dataclass(frozen=True)
 class Subnetwork:
-    """A task's mask and private parameters; with the weights of its copy they define its network."""
+    """A task's mask, change and private parameters; with the weights of its copy they define its network."""
 
     copy: int
     mask: Tensor  # (P,) bool
     new: int  # number of entries that this task claimed and trained; the rest of its mask is reused
     private: dict[str, Tensor]  # parameters that no mask covers, of this task only
     normaliser: Normaliser
+    change: Change | None = None  # without one, its weights are those of the copy
 
 
 def effective(copy: Copy, subnetwork: Subnetwork, layout: Layout) -> dict[str, Tensor]:
     """The dense parameters of a task's policy."""
     # Not weights * mask: a negative free weight would give -0.0, which may become 0.0 when a later task trains it.
     weights = torch.where(subnetwork.mask, copy.weights, torch.zeros(()))
+    if subnetwork.change:
+        weights = subnetwork.change.added_to(weights)
     return {**layout.split(weights), **copy.outside, **subnetwork.private}

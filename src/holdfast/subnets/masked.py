@@ -11,7 +11,7 @@ from torch.func import functional_call
 from holdfast.data.windows import Batch
 from holdfast.gpu.capture import own_kernels, precision_of_products
 from holdfast.nets.backbone import Backbone
-from holdfast.subnets.copies import Copy
+from holdfast.subnets.copies import Change, Copy
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.selection import Selector
 
@@ -28,6 +28,18 @@ class StraightThrough(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (scores,) = ctx.saved_tensors
         return gradient * scores.sign(), None
+
+
+class SparseChange(torch.autograd.Function):
+    """The selected entries of a change in the forward pass; the gradient reaches all, so that others can grow."""
+
+    @staticmethod
+    def forward(ctx: Any, change: Tensor, mask: Tensor) -> Tensor:
+        return change * mask
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
 
 
 class FusedMaskedWeights(torch.autograd.Function):
@@ -75,6 +87,14 @@ class Unmasked:
     trained: bool
 
 
+@dataclass(frozen=True)
+class LearnedChange:
+    """A learned change: the entries with the largest magnitudes of each tensor are added to the masked weights."""
+
+    counts: Sequence[int]  # how many entries of each tensor
+    values: Tensor  # (P,) the initial values
+
+
 class Masked(nn.Module):
     """A network under a mask, as `fit` trains it for learners with subnetworks.
 
@@ -86,9 +106,17 @@ class Masked(nn.Module):
     occupied: Tensor  # (P,) bool
     quotas: Tensor  # (P,) uint8, of a learned mask
     fixed: Tensor  # (P,) bool, a fixed mask
+    one_quota: Tensor  # (P,) uint8: all entries of a change compete
 
     def __init__(
-        self, net: Backbone, layout: Layout, copy: Copy, selection: LearnedMask | FixedMask, outside: Unmasked
+        self,
+        net: Backbone,
+        layout: Layout,
+        copy: Copy,
+        selection: LearnedMask | FixedMask,
+        outside: Unmasked,
+        *,
+        change: LearnedChange | None = None,
     ) -> None:
         super().__init__()
         self.net, self.layout = net.requires_grad_(False), layout
@@ -102,6 +130,11 @@ class Masked(nn.Module):
             self.register_buffer("quotas", selection.quotas, persistent=False)
         else:
             self.register_buffer("fixed", selection.mask, persistent=False)
+        self.change_selector: Selector | None = None
+        if change is not None:
+            self.change_selector = Selector(layout.sizes, [change.counts])
+            self.change = nn.Parameter(change.values)
+            self.register_buffer("one_quota", torch.ones_like(copy.occupied, dtype=torch.uint8), persistent=False)
         self.outside_names = sorted(outside.parameters)  # sums over parameters, as in clipping, depend on their order
         self.outside = nn.ParameterList(
             nn.Parameter(outside.parameters[name].clone(), requires_grad=outside.trained) for name in self.outside_names
@@ -114,6 +147,14 @@ class Masked(nn.Module):
             return self.fixed
         return self.selector.select(self.scores.detach(), self.quotas)
 
+    @torch.no_grad()
+    def sparse_change(self) -> Change | None:
+        """What the task adds to the masked weights, on the CPU."""
+        if self.change_selector is None:
+            return None
+        mask = self.change_selector.select(self.change.detach(), self.one_quota).cpu()
+        return Change(mask, self.change.detach().cpu()[mask])
+
     def unmasked(self) -> dict[str, Tensor]:
         """The current values of the parameters that no mask covers, on the CPU."""
         tensors = (tensor.detach().cpu().clone() for tensor in self.outside)
@@ -124,8 +165,16 @@ class Masked(nn.Module):
         return torch.where(self.occupied, self.frozen, self.free)
 
     def weights(self) -> Tensor:
-        """The masked weights that the network uses, in the precision of matrix products, (P,)."""
-        mask, dtype = self.mask(), precision_of_products(self.free.device)
+        """The weights that the network uses, in the precision of matrix products, (P,)."""
+        dtype = precision_of_products(self.free.device)
+        if self.change_selector is None:
+            return self.masked_weights(dtype)
+        mask = self.change_selector.select(self.change.detach(), self.one_quota)
+        return (self.masked_weights(torch.float32) + SparseChange.apply(self.change, mask)).to(dtype)
+
+    def masked_weights(self, dtype: torch.dtype) -> Tensor:
+        """The weights of the copy under the mask, (P,)."""
+        mask = self.mask()
         if self.selector is None:
             return (self.values() * mask).to(dtype)
         if own_kernels(self.free):
@@ -135,7 +184,8 @@ class Masked(nn.Module):
     def describe(self) -> dict[str, Any]:
         """The settings of the network and of its mask as plain data; a part of cache keys."""
         counts = self.selector.counts if self.selector else None
-        return {"net": self.net.describe(), "layout": asdict(self.layout), "counts": counts}
+        changes = self.change_selector.counts if self.change_selector else None
+        return {"net": self.net.describe(), "layout": asdict(self.layout), "counts": counts, "changes": changes}
 
     def forward(self, batch: Batch) -> Tensor:
         """The training loss of the task's network."""
