@@ -15,6 +15,7 @@ VARIANTS = {
     "private": {"subnets__private": 0.1},
     "private-only": {"subnets__private": 0.3, "subnets__new": 0.0},
     "private-and-new": {"subnets__private": 0.1, "subnets__new": "planned"},
+    "by-data": {"subnets__new": "auto"},
     "weak-start": {"subnets__warm_start": 0.1, "subnets__new": 0.2},
 }
 VARIANT = pytest.mark.parametrize("variant", VARIANTS)

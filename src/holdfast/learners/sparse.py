@@ -80,7 +80,8 @@ class Sparse(SubnetworkLearner):
         recorder.event("route", **decision.record())
         room = self.room(decision.copy, task.interface)
         sources = [self.subnetworks[name] for name in decision.sources]
-        start = Start(room.copy, room.earlier, sources, torch_stream(self.seed, "scores", task.name))
+        generator = torch_stream(self.seed, "scores", task.name)
+        start = Start(room.copy, room.earlier, sources, generator, task.dataset.steps)
         net = self.fresh_net(decision.copy, room.shape)
         masked = begin(self.subnets, net, room.layout, start).to(self.device)
         normaliser = task.interface.normaliser(task.dataset)

@@ -22,6 +22,8 @@ from holdfast.subnets.selection import entries
 
 FEW = 3  # tensors named in a message
 MOST = 1_000  # tasks that are counted ahead
+LEAST_NEW, MOST_NEW = Fraction(1, 20), Fraction(1, 2)  # shares of new entries, if the data decide
+NEW_A_TRANSITION = 8  # new entries for each transition, within these; see the documentation for where this is from
 HORIZON = 20  # tasks that a copy is planned for if nothing says how many there will be
 
 
@@ -39,8 +41,8 @@ class SubnetConfig:
     """Let a task also select entries that earlier tasks own; they stay frozen."""
     exclude: tuple[str, ...] = ("timestep",)
     """Names of modules without masks."""
-    new: Annotated[float | Literal["planned"] | None, Range(least=0, most=1)] = None
-    """Share of a task's entries that must be new; planned: half, or fewer, so that a copy holds its planned tasks."""
+    new: Annotated[float | Literal["planned", "auto"] | None, Range(least=0, most=1)] = None
+    """Share of a task's entries that must be new; planned: half, or fewer to have room for all; auto: by its data."""
     private: Annotated[float, Range(least=0, most=1)] = 0.0
     """Size of the change that a later task of a copy adds for itself alone, as a share of its number of entries."""
     biases: Literal["masked", "outside"] = "masked"
@@ -93,27 +95,42 @@ class Counts:
         return [self.new, [both - new for both, new in zip(self.selected, self.new, strict=True)]]
 
 
-def task_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> Counts:
-    """The numbers of entries for the next task of a copy with `held` tasks; it may have too few of them."""
+def task_counts(
+    config: SubnetConfig, layout: Layout, free: Sequence[int], held: int, transitions: int | None = None
+) -> Counts:
+    """The numbers of entries for the next task of a copy with `held` tasks; it may have too few of them.
+
+    If it is not known how many transitions the task has, they are enough for the largest share of new entries.
+    """
     selected = next_task_counts(config, layout, free, held)
     if config.new is None:
         return Counts(selected, None)
     owned = [size - count for size, count in zip(layout.sizes, free, strict=True)]
-    wanted = [new_entries(config, k, left, held) for k, left in zip(selected, free, strict=True)]
+    share = new_share(config, sum(selected), transitions)
+    wanted = [entries(share, k) for k in selected]
+    if is_planned(config):
+        left = max(planned_tasks(config) - held, 1)  # tasks still to come, the next one included
+        wanted = [min(new, count // left) for new, count in zip(wanted, free, strict=True)]
     return Counts(selected, [max(new, k - old) for new, k, old in zip(wanted, selected, owned, strict=True)])
 
 
-def new_entries(config: SubnetConfig, k: int, free: int, held: int) -> int:
-    """How many of a task's k entries of a tensor must be free ones, if so many are."""
-    if config.new != "planned":
-        return entries(config.new or 0.0, k)
-    left = max(planned_tasks(config) - held, 1)  # tasks still to come, the next one included
-    return min(entries(0.5, k), free // left)
+def new_share(config: SubnetConfig, k: int, transitions: int | None) -> float | Fraction:
+    """The share of a task's k entries that must be free ones, before the plan of its copy limits it."""
+    if config.new is None or isinstance(config.new, float):
+        return config.new or 0.0
+    if config.new == "planned" or transitions is None:
+        return MOST_NEW
+    return min(max(Fraction(NEW_A_TRANSITION * transitions, k), LEAST_NEW), MOST_NEW)
+
+
+def is_planned(config: SubnetConfig) -> bool:
+    """Whether the free entries of a copy are shared out to the tasks that it is planned for."""
+    return config.new in ("planned", "auto")
 
 
 def beyond_plan(config: SubnetConfig, held: int) -> bool:
     """Whether a copy with `held` tasks holds all that its free entries were shared out to."""
-    return config.new == "planned" and held >= planned_tasks(config)
+    return is_planned(config) and held >= planned_tasks(config)
 
 
 def planned_tasks(config: SubnetConfig) -> int:
@@ -136,13 +153,15 @@ def has_room(config: SubnetConfig, layout: Layout, copy: Copy, held: int) -> boo
     return not lacking(layout, free, task_counts(config, layout, free, held))
 
 
-def selected_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> Counts:
+def selected_counts(
+    config: SubnetConfig, layout: Layout, free: Sequence[int], held: int, transitions: int | None = None
+) -> Counts:
     """As `task_counts`, but raises if the task would lack entries in some tensor."""
     if beyond_plan(config, held):
         raise Mistake(
             f"a copy is planned for {held} tasks: raise subnets.tasks before the first one, or allow more copies"
         )
-    counts = task_counts(config, layout, free, held)
+    counts = task_counts(config, layout, free, held, transitions)
     missing = lacking(layout, free, counts)
     if not missing:
         return counts
@@ -203,12 +222,13 @@ class Start:
     earlier: Sequence[Subnetwork]  # subnetworks in the copy, in the order they were learned
     sources: Sequence[Subnetwork]  # nearest first: all masks initialise the scores, the first's private parameters
     generator: torch.Generator  # for the scores
+    transitions: int | None = None  # of the task's data
 
 
 def begin(config: SubnetConfig, net: Backbone, layout: Layout, start: Start) -> Masked:
     """The masked network that a new task trains."""
     copy = start.copy
-    counts = selected_counts(config, layout, free_entries(layout, copy), len(start.earlier))
+    counts = selected_counts(config, layout, free_entries(layout, copy), len(start.earlier), start.transitions)
     quotas = quotas_of(config, copy)
     if start.sources and config.warm_start > 0:
         noise = torch.empty(layout.total).normal_(0, config.noise, generator=start.generator)
