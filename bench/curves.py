@@ -57,11 +57,12 @@ def measure(streams: Sequence[Suite], seeds: int, steps: int) -> list[dict[str, 
     return rows
 
 
-def shown(rows: Sequence[dict[str, Any]], stretches: int = 5) -> Table:
+def shown(rows: Sequence[dict[str, Any]], most: int = 5) -> Table:
     """Mean and range over seeds, for consecutive parts of the curves."""
     table = Table("suite", "up to step", *(f"{way}: mean (range) over seeds" for way in WAYS))
     for name in dict.fromkeys(row["suite"] for row in rows):
         mine = [row for row in rows if row["suite"] == name]
+        stretches = min(most, len(mine[0]["losses"]))
         cuts = [np.array_split(np.array(row["losses"]), stretches) for row in mine]
         for number in range(stretches):
             columns = []

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from bench import curves
 from bench.bench import Machine, acting, routing, selection, steps
 from bench.shapes import PANDA
 
@@ -30,3 +31,10 @@ def test_a_floor_counts_a_third_of_the_last_block_except_its_keys_and_values():
     last = (block - 4 * width**2) / 3 + 4 * width**2
     encoded = 2 * sum(layer.weight.numel() for layer in TINY.dense().encoder.modules() if hasattr(layer, "in_features"))
     assert wide.cost("cpu")[0] == pytest.approx(added / block * (last + encoded / 3))
+
+
+@pytest.mark.parametrize(("recorded", "parts"), [(1, 1), (3, 3), (5, 5), (40, 5)])
+def test_curves_are_shown_in_five_parts_or_in_as_many_as_have_losses(recorded, parts):
+    losses = [(50 * number, 0.1) for number in range(1, recorded + 1)]
+    rows = [{"suite": "toy", "way": way, "losses": losses} for way in curves.WAYS]
+    assert curves.shown(rows).row_count == parts

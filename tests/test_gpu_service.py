@@ -81,7 +81,7 @@ def service(tmp_path, monkeypatch) -> Service:
     found.install()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.setenv(PIPE, "/somebody/else")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     return found
 
 
@@ -91,7 +91,7 @@ def started_and_stopped_once(service: Service) -> str:
     pipe, log, visible = began
     assert (start, quit_) == ("start", "quit")
     assert began == ended
-    assert visible == ""
+    assert visible == ""  # it serves all GPUs by their usual numbers
     assert Path(pipe).parent == Path(log).parent != Path("/somebody")
     assert not Path(pipe).parent.exists()
     return pipe
@@ -129,7 +129,7 @@ def test_the_service_is_stopped_when_the_sweep_is_interrupted_or_killed(number, 
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert [call[0] for call in service.calls] == ["start"]
-    process.send_signal(number)
+    os.killpg(process.pid, number)  # as a terminal does
     assert process.wait() == (130 if number == signal.SIGINT else -number)
     while Path(service.seen[0]).parent.exists():
         assert time.monotonic() < deadline
