@@ -1,0 +1,126 @@
+"""A user's own data, ready to be learned: checked, encoded by a recorded layout, with its interface."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from holdfast.data import spaces
+from holdfast.data.episodes import Dataset
+from holdfast.data.layout import Actions as ActionLayout
+from holdfast.data.layout import Layout, ScaledActions, action_layout, observation_parts
+from holdfast.data.randomness import numpy_stream
+from holdfast.data.raw_episodes import NO_REWARDS, RawEpisodes, check_size
+from holdfast.data.sources import Where, read_source
+from holdfast.errors import Mistake
+from holdfast.tasks.interface import Actions, Continuous, Discrete, Interface
+
+QUANTILE = 0.9  # of the data's returns: the default target
+NOTHING_HELD_OUT = "The data has a single episode: nothing is held out, so there is no offline score."
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Episodes as a network sees them, and how they became so."""
+
+    dataset: Dataset
+    interface: Interface
+    layout: Layout
+    environment: str | None
+    """The environment's id, if the source names it."""
+    seeds: tuple[int | None, ...]
+    """The reset seed of each episode, where known."""
+    has_rewards: bool
+    """Whether rewards were recorded; without them they are zeros."""
+    notes: tuple[str, ...]
+    """What was left out or assumed, in sentences for the user."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the encoded data and the layout."""
+        record = json.dumps(self.layout.record(), sort_keys=True)
+        return hashlib.sha256(f"{self.dataset.fingerprint}{record}".encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Settings that follow from the data."""
+
+    return_scale: float
+    horizon: int
+    target: float
+
+
+def read(where: Where, env: Any = None) -> Recorded:
+    """Reads data from anywhere; `env` is a Gymnasium environment whose spaces are used instead of the data's own."""
+    return recorded(read_source(where), env)
+
+
+def recorded(raw: RawEpisodes, env: Any = None) -> Recorded:
+    """Checks episodes and encodes them."""
+    raw.check_finite()
+    notes = list(raw.notes)
+    layout = layout_of(raw, notes, env)
+    check_size(prod(layout.observation) * int(raw.lengths.sum()) * layout.itemsize, "the encoded data")
+    rewards = raw.rewards
+    if rewards is None:
+        notes.append(NO_REWARDS)
+        rewards = np.zeros(int(raw.lengths.sum()), np.float32)
+    with np.errstate(over="ignore"):  # what becomes infinite is refused by the dataset
+        rewards = rewards.astype(np.float32)
+    dataset = Dataset(
+        observations=layout.encode_observations(raw.observations),
+        actions=layout.encode_actions(raw.actions),
+        rewards=rewards,
+        lengths=raw.lengths.astype(np.int64),
+    )
+    pixels = len(layout.observation) == 3
+    horizon = int(raw.lengths.max())
+    interface = Interface(layout.observation, _actions(layout.actions), horizon, normalised=not pixels)
+    interface.check(dataset)
+    return Recorded(
+        dataset, interface, layout, raw.environment, raw.seeds, has_rewards=raw.rewards is not None, notes=tuple(notes)
+    )
+
+
+def layout_of(raw: RawEpisodes, notes: list[str], env: Any = None) -> Layout:
+    """The layout for the environment's spaces, else the declared ones, else what the data looks like."""
+    observation_space = raw.observation_space or spaces.observed(raw.observations)
+    action_space = raw.action_space or spaces.acted(raw.actions)
+    if env is not None:
+        observation_space = spaces.from_gymnasium(env.observation_space)
+        action_space = spaces.from_gymnasium(env.action_space)
+    parts = observation_parts(observation_space, notes)
+    return Layout(parts, action_layout(action_space, raw.actions, notes))
+
+
+def _actions(layout: ActionLayout) -> Actions:
+    if isinstance(layout, ScaledActions):
+        return Continuous(len(layout.low), len(layout.low))
+    count = layout.count  # type: ignore[attr-defined]
+    return Discrete(count, count)
+
+
+def held_out(dataset: Dataset, seed: int, share: float = 0.1) -> tuple[Dataset, Dataset | None]:
+    """Splits a dataset into episodes to learn from and held-out ones; a single episode is not held out (None)."""
+    if not 0 < share < 1:
+        raise Mistake(f"the share of held-out episodes must lie between 0 and 1, got {share}")
+    if len(dataset) == 1:
+        return dataset, None
+    count = min(max(round(share * len(dataset)), 1), len(dataset) - 1)
+    order = numpy_stream(seed, "held out").permutation(len(dataset)).tolist()
+    return dataset.take(sorted(order[count:])), dataset.take(sorted(order[:count]))
+
+
+def defaults_from(dataset: Dataset, quantile: float = QUANTILE) -> Defaults:
+    """The return scale (the largest return to go), the horizon (the longest episode), and a quantile of the returns."""
+    if not 0 <= quantile <= 1:
+        raise Mistake(f"the quantile of the returns must lie between 0 and 1, got {quantile}")
+    scale = float(np.abs(dataset.returns_to_go).max())
+    target = float(np.quantile(dataset.totals, quantile))
+    return Defaults(scale if scale > 0 else 1.0, int(dataset.lengths.max()), target)
