@@ -259,10 +259,10 @@ def test_nothing_is_read_with_pickle():
         assert "allow_pickle=True" not in text, path
 
 
-def test_gradients_of_learners_are_taken_in_one_step_and_where_the_fisher_is_measured():
+def test_gradients_of_learners_are_taken_in_one_step_and_where_they_are_only_measured():
     learners = [path for path in FILES if "benchmarks" not in path.parts]
     found = [path.name for path in learners if re.search(r"\.backward\(|autograd\.(grad|backward)\(", path.read_text())]
-    assert sorted(found) == ["ewc.py", "step.py"]
+    assert sorted(found) == ["ewc.py", "placement.py", "step.py"]
 
 
 def test_a_benchmark_can_be_deleted_with_its_folder_and_its_registry_line():

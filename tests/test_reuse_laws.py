@@ -16,6 +16,9 @@ VARIANTS = {
     "private-only": {"subnets__private": 0.3, "subnets__new": 0.0},
     "private-and-new": {"subnets__private": 0.1, "subnets__new": "planned"},
     "by-data": {"subnets__new": "auto"},
+    "by-gradient": {"subnets__new": 0.2, "subnets__place": "gradient"},
+    "deep": {"subnets__new": 0.2, "subnets__place": "deep"},
+    "shallow": {"subnets__new": "planned", "subnets__place": "shallow"},
     "weak-start": {"subnets__warm_start": 0.1, "subnets__new": 0.2},
 }
 VARIANT = pytest.mark.parametrize("variant", VARIANTS)

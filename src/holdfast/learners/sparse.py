@@ -1,6 +1,6 @@
 """Sparse: every task gets a subnetwork of a model copy, chosen by affinity; its weights never change afterwards."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -10,7 +10,7 @@ import torch
 from holdfast.data.frames import stacked
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive, numpy_stream, torch_stream
-from holdfast.data.windows import Windows
+from holdfast.data.windows import Batch, Windows
 from holdfast.learners.learner import Datasets, LearnerSpec, Snapshot, new_net, windows_of
 from holdfast.learners.subnetworks import Room, SubnetworkConfig, SubnetworkLearner
 from holdfast.learners.tensors import Tensors
@@ -28,11 +28,14 @@ from holdfast.routing.route import Route, only_copy, route, route_by_room, with_
 from holdfast.subnets.capacity import FurtherTasks
 from holdfast.subnets.claim import Start, SubnetConfig, begin, check_room, claim, free_entries, further_tasks, has_room
 from holdfast.subnets.copies import Copy, Subnetwork, effective
+from holdfast.subnets.placement import place_by_gradient
 from holdfast.tasks.interface import Interface
 from holdfast.tasks.task import Task
 from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Recorder
+
+PLACEMENT_BATCHES = 8  # batches of the gradient that places new entries
 
 Routing = ActionAffinity | LatentAffinity | HybridAffinity | ReplayAffinity | RandomAffinity | NoAffinity | None
 
@@ -86,6 +89,8 @@ class Sparse(SubnetworkLearner):
         masked = begin(self.subnets, net, room.layout, start).to(self.device)
         normaliser = task.interface.normaliser(task.dataset)
         windows = windows_of(task.dataset, normaliser, task.interface.actions.active, self.config, self.device)
+        if self.subnets.place == "gradient" and room.earlier:
+            place_by_gradient(masked, self._first_batches(task, windows))
         role, claim_now = self.role_in(task), partial(claim, self.subnets, masked, decision.copy, normaliser)
         recorder.playable(lambda: self.acting_in(role, room.shape, *claim_now()))
         fit(masked, windows, self.config.fit, derive(self.seed, "fit", task.name), recorder, "task")
@@ -94,6 +99,10 @@ class Sparse(SubnetworkLearner):
         # Nothing below can fail, so a failure leaves the learner unchanged.
         self.own(task.name, room, claimed, subnetwork, kept)
         self.decisions.append(decision.record())
+
+    def _first_batches(self, task: Task, windows: Windows) -> Iterator[Batch]:
+        rng = numpy_stream(self.seed, "placement", task.name)
+        return (windows.sample(self.config.fit.batch, rng) for _ in range(PLACEMENT_BATCHES))
 
     def route(self, task: Task) -> Route:
         """The route that a task would take; only copies that fit its interface are compared."""

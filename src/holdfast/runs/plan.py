@@ -16,7 +16,7 @@ from holdfast.tasks.environments import Protocol
 LATER: dict[str, Any] = {  # settings that older records lack
     "config": {
         "fit": {"whole": True},
-        "subnets": {"tasks": None, "new": None, "biases": "masked", "sources": 1, "private": 0.0},
+        "subnets": {"tasks": None, "new": None, "biases": "masked", "sources": 1, "private": 0.0, "place": "scores"},
     },
     "target": [],
     "backbone": "dt",

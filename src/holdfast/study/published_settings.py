@@ -22,6 +22,7 @@ BOTH: Settings = MappingProxyType(
         "fit.whole": True,
         "subnets.schedule": "constant",
         "subnets.new": None,
+        "subnets.place": "scores",
         "subnets.private": 0.0,
         "subnets.biases": "masked",
         "subnets.reuse": True,

@@ -17,6 +17,7 @@ from holdfast.subnets.capacity import FurtherTasks
 from holdfast.subnets.copies import Copy, Outside, Subnetwork
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.masked import LearnedChange, LearnedMask, Masked, Unmasked
+from holdfast.subnets.placement import in_order
 from holdfast.subnets.quantise import quantise
 from holdfast.subnets.selection import entries
 
@@ -43,6 +44,8 @@ class SubnetConfig:
     """Names of modules without masks."""
     new: Annotated[float | Literal["planned", "auto"] | None, Range(least=0, most=1)] = None
     """Share of a task's entries that must be new; planned: half, or fewer to have room for all; auto: by its data."""
+    place: Literal["scores", "gradient", "deep", "shallow"] = "scores"
+    """Where new entries go: by drawn scores, by the loss gradient at the start, or in the last or first layers."""
     private: Annotated[float, Range(least=0, most=1)] = 0.0
     """Size of the change that a later task of a copy adds for itself alone, as a share of its number of entries."""
     biases: Literal["masked", "outside"] = "masked"
@@ -65,6 +68,8 @@ class SubnetConfig:
             raise Mistake(
                 "subnets.new is for tasks that reuse entries, but subnets.reuse is off: leave one of them out"
             )
+        if self.place != "scores" and self.new is None:
+            raise Mistake("subnets.place is about new entries: say with subnets.new how many there are")
 
 
 def free_entries(layout: Layout, copy: Copy) -> list[int]:
@@ -111,7 +116,12 @@ def task_counts(
     if is_planned(config):
         left = max(planned_tasks(config) - held, 1)  # tasks still to come, the next one included
         wanted = [min(new, count // left) for new, count in zip(wanted, free, strict=True)]
-    return Counts(selected, [max(new, k - old) for new, k, old in zip(wanted, selected, owned, strict=True)])
+    least = [max(k - old, 0) for k, old in zip(selected, owned, strict=True)]
+    new = list(map(max, wanted, least))
+    if config.place in ("deep", "shallow"):
+        order = range(len(new)) if config.place == "shallow" else reversed(range(len(new)))
+        new = in_order(new, least, list(map(min, selected, free)), order)
+    return Counts(selected, new)
 
 
 def new_share(config: SubnetConfig, k: int, transitions: int | None) -> float | Fraction:

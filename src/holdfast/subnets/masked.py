@@ -189,5 +189,9 @@ class Masked(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """The training loss of the task's network."""
-        tensors = self.layout.split(self.weights()) | dict(zip(self.outside_names, self.outside, strict=True))
+        return self.loss(self.weights(), batch)
+
+    def loss(self, weights: Tensor, batch: Batch) -> Tensor:
+        """The loss of the network with these weights, (P,)."""
+        tensors = self.layout.split(weights) | dict(zip(self.outside_names, self.outside, strict=True))
         return functional_call(self.net, tensors, (batch,))
