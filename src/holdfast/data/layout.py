@@ -380,8 +380,9 @@ class Layout:
         return self.actions.decode(np.asarray(actions))
 
     def decode_action(self, action: Any) -> np.ndarray:
-        """One action as the environment expects it."""
-        return self.decode_actions(np.asarray(action)[None])[0]
+        """One action as the environment expects it: an array, or for Discrete an integer, which can be a key."""
+        decoded = self.decode_actions(np.asarray(action)[None])
+        return decoded[0] if isinstance(self.actions, DiscreteActions) else decoded[0, ...]
 
     def record(self) -> dict[str, Any]:
         """The layout as plain data."""

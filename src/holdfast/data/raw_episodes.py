@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.data.layout import named
+from holdfast.data import spaces
+from holdfast.data.layout import Layout, action_layout, named, observation_parts
 from holdfast.data.spaces import DEEPEST, NUMBERS, Space, Tree
 from holdfast.errors import Mistake
 
@@ -92,6 +93,19 @@ class RawEpisodes:
         for name, tree in parts.items():
             if tree is not None:
                 yield from ((named((name, *path)), array) for path, array in arrays(tree))
+
+    def layout(self, notes: list[str], env: Any = None) -> Layout:
+        """The layout for the spaces of a Gymnasium environment, else the declared ones, else what the data looks like.
+
+        What is left out or assumed is added to the notes.
+        """
+        observation_space = self.observation_space or spaces.observed(self.observations)
+        action_space = self.action_space or spaces.acted(self.actions)
+        if env is not None:
+            observation_space = spaces.from_gymnasium(env.observation_space)
+            action_space = spaces.from_gymnasium(env.action_space)
+        parts = observation_parts(observation_space, notes)
+        return Layout(parts, action_layout(action_space, self.actions, notes))
 
     def place(self, row: int) -> tuple[int, int]:
         """The episode of a row, and the step in it."""

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.data import spaces
 from holdfast.data.episodes import Dataset
 from holdfast.data.layout import Actions as ActionLayout
-from holdfast.data.layout import Layout, ScaledActions, action_layout, observation_parts
+from holdfast.data.layout import Layout, ScaledActions
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.raw_episodes import NO_REWARDS, RawEpisodes, check_size
 from holdfast.data.sources import Where, read_source
@@ -65,7 +64,7 @@ def recorded(raw: RawEpisodes, env: Any = None) -> Recorded:
     """Checks episodes and encodes them."""
     raw.check_finite()
     notes = list(raw.notes)
-    layout = layout_of(raw, notes, env)
+    layout = raw.layout(notes, env)
     check_size(prod(layout.observation) * int(raw.lengths.sum()) * layout.itemsize, "the encoded data")
     rewards = raw.rewards
     if rewards is None:
@@ -86,17 +85,6 @@ def recorded(raw: RawEpisodes, env: Any = None) -> Recorded:
     return Recorded(
         dataset, interface, layout, raw.environment, raw.seeds, has_rewards=raw.rewards is not None, notes=tuple(notes)
     )
-
-
-def layout_of(raw: RawEpisodes, notes: list[str], env: Any = None) -> Layout:
-    """The layout for the environment's spaces, else the declared ones, else what the data looks like."""
-    observation_space = raw.observation_space or spaces.observed(raw.observations)
-    action_space = raw.action_space or spaces.acted(raw.actions)
-    if env is not None:
-        observation_space = spaces.from_gymnasium(env.observation_space)
-        action_space = spaces.from_gymnasium(env.action_space)
-    parts = observation_parts(observation_space, notes)
-    return Layout(parts, action_layout(action_space, raw.actions, notes))
 
 
 def _actions(layout: ActionLayout) -> Actions:
