@@ -1,0 +1,41 @@
+"""A dense control of the same bytes: the widest network that takes no more than what acts in a run."""
+
+import re
+
+import pytest
+
+from holdfast.errors import Mistake
+from holdfast.nets.mlp import MlpConfig
+from holdfast.nets.transformer import DtConfig
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.run import run
+from holdfast.study.same_bytes import dense_bytes, dense_width, main
+from tests.tiny import QUIET, tiny_learner, tiny_suite
+
+
+@pytest.mark.parametrize("net", [DtConfig(heads=4), DtConfig(heads=1, layers=1), MlpConfig()])
+@pytest.mark.parametrize("available", [20_000, 1_000_000])
+def test_it_is_the_widest_network_that_fits(net, available):
+    interface, step = tiny_suite().interface, getattr(net, "heads", 1)
+    width = dense_width(net, interface, available)
+    assert width % step == 0
+    assert dense_bytes(net, interface, width) <= available < dense_bytes(net, interface, width + step)
+
+
+def test_bytes_that_no_network_fits_into_are_refused():
+    with pytest.raises(Mistake, match=r"takes as little as 10 bytes"):
+        dense_width(DtConfig(), tiny_suite().interface, 10)
+
+
+def test_dense_runs_of_these_widths_take_nearly_the_bytes_of_the_run_and_no_more(tmp_path, capsys):
+    suite = tiny_suite()
+    settings = {"net__width": 64, "fit__steps": 1}
+    one_copy = {"routing__max_copies": 1, "subnets__biases": "outside", "subnets__new": 0.3}
+    run(suite, tiny_learner("affinity-l", suite, **settings, **one_copy), tmp_path / "sparse", QUIET)
+    main([str(tmp_path / "sparse")])
+    widths = [int(width) for width in re.findall(r"--net.width (\d+)", capsys.readouterr().out)]
+    available = RunFolder(tmp_path / "sparse").read_matrix().bytes["weights"]
+    for learner, width in zip(("naive", "single"), widths, strict=True):
+        run(suite, tiny_learner(learner, suite, **{**settings, "net__width": width}), tmp_path / learner, QUIET)
+        taken = RunFolder(tmp_path / learner).read_matrix().bytes["weights"]
+        assert 0.9 * available < taken < 1.01 * available  # normalisers and file headers are not counted
