@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from holdfast.data.files import damaged, unreadable
+from holdfast.data.files import check_own_file, damaged, unreadable
 from holdfast.data.raw_episodes import check_size
 from holdfast.data.spaces import DEEPEST
 from holdfast.errors import Mistake
 
 ROWS = 2**31  # most rows of a file
-COMPRESSION = 2**15  # the most bytes that Parquet's encodings make of one, in practice
+NUMBER = 8  # bytes: the largest kind of number
+RATIO = 2**15  # the most bytes that Parquet's compressions make of one, in practice
+MAGIC = b"ARROW1\0\0"  # the first bytes of an Arrow file
+HEADER, COMPRESSION = 2, 3  # numbers of the fields in Arrow's tables Message and RecordBatch
 
 
 def library() -> Any:
@@ -35,27 +39,74 @@ def _damage_explained(path: Path) -> Iterator[Any]:
     try:
         yield pyarrow
     except OSError as problem:
-        raise (unreadable if problem.errno else damaged_file)(problem, path) from problem
+        raise unreadable(problem, path) if problem.errno else _damaged(path, problem) from problem
     except (pyarrow.ArrowException, ValueError, KeyError, TypeError, OverflowError, MemoryError) as problem:
-        raise damaged(path, problem) from problem
+        raise _damaged(path, problem) from problem
 
 
-def damaged_file(problem: Exception, path: Path) -> Mistake:
-    """The user's message about a file that Arrow cannot read."""
-    return damaged(path, str(problem).splitlines()[0][:200])
+def _damaged(path: Path, problem: Exception) -> Mistake:
+    """The user's message about a file that Arrow cannot read; Arrow explains itself in many lines."""
+    return damaged(path, " ".join(str(problem).split())[:200])
 
 
 def read_ipc(path: Path) -> Any:
-    """The table in an Arrow file, validated."""
+    """The table in an Arrow file, validated.
+
+    An Arrow file is a stream of messages between its magic bytes and its footer. The stream is read, message by
+    message, because a compressed one could take any amount of memory: it is refused, and Minari writes none.
+    """
+    check_size(path.stat().st_size, path)
     with _damage_explained(path) as pyarrow, pyarrow.memory_map(str(path)) as source:
-        reader = pyarrow.ipc.open_file(source)
+        if source.read(len(MAGIC)) != MAGIC:
+            raise damaged(path, "it is not an Arrow file")
+        messages = pyarrow.ipc.MessageReader.open_stream(source)
+        schema = pyarrow.ipc.read_schema(messages.read_next_message())
         batches = []
-        for index in range(reader.num_record_batches):
-            batch = reader.get_batch(index)
+        for message in _until_the_end(messages):
+            if message.type != "record batch" or is_compressed(message.metadata.to_pybytes()):
+                raise Mistake(f"{path} is compressed or has dictionaries: write it as Minari does, without them")
+            batch = pyarrow.ipc.read_record_batch(message, schema)
             batch.validate(full=True)  # offsets that point out of their buffers
             batches.append(batch)
-            check_size(sum(batch.nbytes for batch in batches), path)
-        return pyarrow.Table.from_batches(batches, reader.schema).combine_chunks()
+        return pyarrow.Table.from_batches(batches, schema).combine_chunks()
+
+
+def _until_the_end(messages: Any) -> Iterator[Any]:
+    while True:
+        try:
+            yield messages.read_next_message()
+        except StopIteration:
+            return
+
+
+def is_compressed(metadata: bytes) -> bool:
+    """Whether the flatbuffer that describes a record batch names a compression; see Arrow's Message.fbs."""
+    try:
+        message = struct.unpack_from("<I", metadata)[0]
+        header = _field(metadata, message, HEADER)
+        if header is None:
+            return False
+        batch = header + struct.unpack_from("<I", metadata, header)[0]
+        return _field(metadata, batch, COMPRESSION) is not None
+    except struct.error:
+        return True  # damaged: nothing of it is read
+
+
+def _field(buffer: bytes, table: int, number: int) -> int | None:
+    """Where a field of a flatbuffer's table lies, or None if it is not set."""
+    fields = table - struct.unpack_from("<i", buffer, table)[0]
+    size = struct.unpack_from("<H", buffer, fields)[0]
+    place = 4 + 2 * number  # after the sizes of the list of fields and of the table
+    offset = struct.unpack_from("<H", buffer, fields + place)[0] if place < size else 0
+    return table + offset if offset else None
+
+
+def read_tables(files: list[Path], read: Callable[[Path], Any]) -> Any:
+    """The rows of all files as one table."""
+    for file in files:
+        check_own_file(file)
+    with _damage_explained(files[0]) as pyarrow:
+        return pyarrow.concat_tables([read(file) for file in files]).combine_chunks()
 
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> Any:
@@ -64,41 +115,45 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> Any:
         about = file.metadata
         groups = [about.row_group(index) for index in range(about.num_row_groups)]
         size = sum(max(group.total_byte_size, 0) for group in groups)
-        if not 0 <= about.num_rows <= ROWS or size > path.stat().st_size * COMPRESSION:
+        if not 0 <= about.num_rows <= ROWS or size > path.stat().st_size * RATIO:
             raise damaged(path, "it is shorter than its header says")
-        check_size(size, path)
+        check_size(max(size, NUMBER * sum(_values(group, columns) for group in groups)), path)
         table = file.read(columns=columns, use_threads=False)
         table.validate(full=True)
         return table.combine_chunks()
 
 
+def _values(group: Any, columns: list[str] | None) -> int:
+    """How many numbers a row group says it has: repeated ones take no space in the file, but do in memory."""
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    wanted = [chunk for chunk in chunks if columns is None or chunk.path_in_schema.split(".list")[0] in columns]
+    return sum(max(chunk.num_values, 0) for chunk in wanted)
+
+
 def numbers(column: Any, place: str) -> np.ndarray:
     """A column of numbers or of lists of equal length as an array, (N,) or (N, k, ...)."""
     pyarrow = library()
-    array = column.combine_chunks() if isinstance(column, pyarrow.ChunkedArray) else column
-    if isinstance(array, pyarrow.ChunkedArray):
-        array = pyarrow.concat_arrays(array.chunks) if array.num_chunks else pyarrow.array([], array.type)
-    return _numbers(array, place, 0)
+    if isinstance(column, pyarrow.ChunkedArray):
+        column = pyarrow.concat_arrays(column.chunks) if column.num_chunks else pyarrow.array([], column.type)
+    return _numbers(column, place, 0)
 
 
 def _numbers(array: Any, place: str, depth: int) -> np.ndarray:
-    pyarrow = library()
+    types = library().types
     kind = array.type
     if array.null_count:
         raise Mistake(f"{place} has missing values: repair or leave out these steps")
-    if pyarrow.types.is_fixed_size_list(kind) or pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
+    if types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind):
         if depth > DEEPEST:
             raise Mistake(f"{place} is nested too deeply")
         inner = _numbers(array.flatten(), place, depth + 1)
         width = len(inner) // max(len(array), 1)
-        lengths = {width}
-        if not pyarrow.types.is_fixed_size_list(kind):
-            lengths = set(np.diff(array.offsets.to_numpy()).tolist())
-        if len(lengths) > 1 or width * len(array) != len(inner):
+        same = types.is_fixed_size_list(kind) or not np.any(np.diff(array.offsets.to_numpy()) != width)
+        if not same:
             raise Mistake(f"{place} must have the same number of entries at every step")
         return inner.reshape(len(array), width, *inner.shape[1:])
-    if pyarrow.types.is_boolean(kind):
+    if types.is_boolean(kind):
         return array.to_numpy(zero_copy_only=False).astype(bool)
-    if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):
+    if not (types.is_integer(kind) or types.is_floating(kind)):
         raise Mistake(f"{place} must be numbers, got {str(kind)[:80]}")
     return np.array(array.to_numpy(zero_copy_only=False))  # a copy, since the file may change

@@ -54,6 +54,12 @@ def check_regular(descriptor: int, shown: Path) -> None:
         raise Mistake(f"{shown} is not a regular file: put the file itself there")
 
 
+def check_own_file(path: Path) -> None:
+    """Raises unless this is a regular file and no link, as a file in a stranger's folder must be."""
+    if path.is_symlink() or not path.is_file():
+        raise Mistake(f"{path} is missing or not a regular file: put the file itself there")
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Replaces a file atomically; if writing fails, the old file stays."""
     if os.path.isdir(path):

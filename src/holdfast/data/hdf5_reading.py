@@ -73,15 +73,13 @@ class Hdf5:
         check_size(self.total, self.path)
         return node.dtype
 
-    def bytes_of_rows(self, node: Any) -> list[bytes]:
-        """Rows of bytes, such as encoded images; they may differ in length."""
+    def bytes_of_rows(self, node: Any) -> Iterator[bytes]:
+        """Rows of bytes, such as encoded images; one at a time, since many rows may claim the same large piece."""
         dtype = self._checked(node)
-        inner = library().check_vlen_dtype(dtype)
-        if inner == np.uint8 and node.ndim == 1:
-            return [np.asarray(row, np.uint8).tobytes() for row in node[()]]
-        if dtype == np.uint8 and node.ndim == 2:
-            return [row.tobytes() for row in node[()]]
-        raise Mistake(f"{node.name} in {self.path} must be encoded images")
+        differing = library().check_vlen_dtype(dtype) == np.uint8 and node.ndim == 1
+        if not differing and (dtype != np.uint8 or node.ndim != 2):
+            raise Mistake(f"{node.name} in {self.path} must be encoded images")
+        return (np.asarray(node[row], np.uint8).tobytes() for row in range(len(node)))
 
     def tree(self, node: Any, depth: int = 0) -> Any:
         """An array, or the arrays of a group by name; `_index_0`, `_index_1` ... are the entries of a tuple."""

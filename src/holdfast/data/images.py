@@ -1,6 +1,7 @@
 """Decodes recorded images."""
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -8,15 +9,15 @@ import numpy as np
 from holdfast.errors import Mistake
 
 
-def decode_images(rows: list[bytes], shape: tuple[int, ...], where: Path) -> np.ndarray:
-    """JPEG images of this shape, (N, *shape) uint8; their size is checked before they are decoded."""
+def decode_images(rows: Iterable[bytes], count: int, shape: tuple[int, ...], where: Path) -> np.ndarray:
+    """So many JPEG images of this shape, (N, *shape) uint8; their size is checked before they are decoded."""
     try:
         from PIL import Image
     except ImportError:
         raise Mistake("Pillow is not installed: pip install 'holdfast[datasets]'") from None
 
     height, width = shape[:2]
-    images = np.empty((len(rows), *shape), np.uint8)
+    images = np.empty((count, *shape), np.uint8)
     for number, row in enumerate(rows):
         try:
             with Image.open(io.BytesIO(row), formats=["JPEG"]) as image:

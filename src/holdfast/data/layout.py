@@ -19,6 +19,7 @@ from holdfast.errors import Mistake
 SMALLEST_FRAME = 36  # pixels: what the convolutions need
 CHANNELS_LAST = 4  # a last axis of at most this many entries holds an image's channels
 COMBINATIONS = 1_024  # most values of a MultiDiscrete action as one Discrete
+UNBOUNDED = 1e30  # bounds of this size, such as the largest float, are none
 DIMENSIONS = 1_024  # most dimensions of a continuous action
 Path = tuple[str | int, ...]  # the keys of Dicts and the indices of Tuples that lead to a part of an observation
 
@@ -119,7 +120,7 @@ class OneHot(Part):
         """A one in the column of each value."""
         flat = values.reshape(len(values), -1)
         if flat.dtype.kind == "f" and not np.array_equal(flat, np.floor(flat)):
-            raise Mistake(f"the observation {named(self.path)} must be integers, got {values.dtype}".replace("  ", " "))
+            raise Mistake(f"a Discrete observation must be integers, got {values.dtype}")
         indices = flat.astype(np.int64) - np.array(self.starts)
         if ((indices < 0) | (indices >= np.array(self.counts))).any():
             raise Mistake(
@@ -201,8 +202,8 @@ class ScaledActions(Actions):
 
     def __post_init__(self) -> None:
         spaces.check_shape(self.shape)
-        if np.dtype(self.dtype).kind not in "iuf":
-            raise Mistake(f"continuous actions must be numbers, got {self.dtype}")
+        if self.dtype not in spaces.DTYPES[1:]:
+            raise Mistake(f"continuous actions must be numbers, got {shown(self.dtype)}")
         if not len(self.low) == len(self.high) == prod(self.shape):
             raise Mistake("the bounds of actions must have one number for each dimension")
         if len(self.low) > DIMENSIONS:
@@ -466,6 +467,8 @@ def _part(path: Path, space: Space) -> Part:
         if min(frames.seen[1:]) < SMALLEST_FRAME:
             return Numbers(path, space.shape)
         return frames
+    if space.dtype == "uint8" and len(space.shape) > 3:
+        raise Mistake(f"the images{place} have too many axes, {space.shape}: stack grey frames, or keep one image")
     if len(space.shape) == 3 and min(sorted(space.shape)[1:]) >= SMALLEST_FRAME:
         raise Mistake(f"the images{place} are {space.dtype}, but must be uint8 from 0 to 255: convert them before")
     return Numbers(path, space.shape)
@@ -494,7 +497,7 @@ def _scaled(space: spaces.Box, actions: np.ndarray, notes: list[str]) -> ScaledA
     size = values.shape[1]
     low = np.full(size, -np.inf) if space.low is None else space.low.ravel()
     high = np.full(size, np.inf) if space.high is None else space.high.ravel()
-    known = np.isfinite(low) & np.isfinite(high)
+    known = (np.abs(low) < UNBOUNDED) & (np.abs(high) < UNBOUNDED)
     low = np.where(known, low, values.min(axis=0))
     high = np.where(known, high, values.max(axis=0))
     if not known.all():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.data.arrow_reading import numbers, read_parquet
-from holdfast.data.files import damaged, decoded, read_bytes
+from holdfast.data.files import check_own_file, damaged, decoded, read_bytes
 from holdfast.data.raw_episodes import RawEpisodes, check_size, joined
 from holdfast.data.validation import shown
 from holdfast.errors import Mistake
@@ -52,6 +52,7 @@ def read_lerobot(folder: Path) -> RawEpisodes:
 
 def _features(folder: Path) -> dict[str, Any]:
     path = folder / "meta" / "info.json"
+    check_own_file(path)
     about = decoded(read_bytes(path, ABOUT), path)
     features = about.get("features") if isinstance(about, dict) else None
     if not isinstance(features, dict) or not all(isinstance(feature, dict) for feature in features.values()):
@@ -102,8 +103,9 @@ def _files(folder: Path) -> list[Path]:
         raise Mistake(f"the LeRobot dataset {folder} has {len(files):,} files: at most {FILES:,} are read")
     root = folder.resolve()
     for file in files:
-        if not file.resolve().is_relative_to(root) or not file.is_file():
-            raise Mistake(f"{file} is not a file in the dataset's folder: put the file itself there")
+        check_own_file(file)
+        if not file.resolve().is_relative_to(root):  # a folder above it is a link
+            raise Mistake(f"{file} is not in the dataset's folder: put the file itself there")
     return files
 
 

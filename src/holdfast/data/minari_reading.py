@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from holdfast.data import spaces
-from holdfast.data.arrow_reading import numbers, read_ipc, read_parquet
-from holdfast.data.files import damaged, decoded, read_bytes
+from holdfast.data.arrow_reading import numbers, read_ipc, read_parquet, read_tables
+from holdfast.data.files import check_own_file, damaged, decoded, read_bytes
 from holdfast.data.hdf5_reading import Hdf5, opened
 from holdfast.data.images import decode_images
 from holdfast.data.minari import HDF5, PLACE
@@ -78,6 +79,7 @@ def read_minari(folder: Path) -> RawEpisodes:
 
 def _metadata(place: Path) -> dict[str, Any]:
     path = place / "metadata.json"
+    check_own_file(path)
     about = decoded(read_bytes(path, METADATA), path)
     if not isinstance(about, dict):
         raise damaged(path, "it is not an object")
@@ -127,6 +129,7 @@ class _Reader:
 
     def hdf5(self, count: int) -> list[Read]:
         """The episodes in the file main_data.hdf5."""
+        check_own_file(self.place / HDF5)
         with opened(self.place / HDF5) as file:
             return [self._hdf5_episode(file, number) for number in range(count)]
 
@@ -153,7 +156,7 @@ class _Reader:
             parts = {name: self._part(file, node, key) for key, name in _keys(space, "_index_{}")}
             return _shaped(space, {name: self._hdf5_tree(file, parts[name], _inner(space, name)) for name in parts})
         if self._is_encoded(space):
-            return self._images(file.bytes_of_rows(node), space)
+            return self._images(file.bytes_of_rows(node), len(node), space)
         return file.array(node)
 
     def arrow(self, count: int, kind: str) -> list[Read]:
@@ -163,10 +166,9 @@ class _Reader:
     def _arrow_episode(self, number: int, kind: str) -> Read:
         folder = self.place / str(number)
         files = sorted(folder.glob(f"*.{kind}")) if folder.is_dir() and not folder.is_symlink() else []
-        if not files or any(file.is_symlink() or not file.is_file() for file in files):
+        if not files:
             raise Mistake(f"{folder} has no file of the format {kind}: restore it from a backup")
-        tables = [read_ipc(file) if kind == "arrow" else read_parquet(file) for file in files]
-        table = library_concat(tables)
+        table = read_tables(files, read_ipc if kind == "arrow" else read_parquet)
         missing = [name for name in ("observations", "actions", "rewards") if name not in table.column_names]
         if missing or len(table) == 0:
             raise damaged(files[0], f"it has no {missing[0]}" if missing else "it is empty")
@@ -177,7 +179,7 @@ class _Reader:
         actions = self._arrow_tree(columns[1][: len(table) - 1], self.action_space, "actions")
         rewards = numbers(columns[2][: len(table) - 1], "rewards")
         about = folder / "metadata.json"
-        seed = _metadata(folder).get("seed") if about.is_file() and not about.is_symlink() else None
+        seed = _metadata(folder).get("seed") if about.exists() else None
         return self._episode(number, observations, actions, rewards, seed)
 
     def _arrow_tree(self, column: Any, space: Space, place: str) -> Tree:
@@ -193,7 +195,7 @@ class _Reader:
             rows = column.to_pylist()
             if not all(isinstance(row, bytes) for row in rows):
                 raise Mistake(f"{place} in {self.place} must be encoded images")
-            return self._images(rows, space)
+            return self._images(rows, len(rows), space)
         values = numbers(column, place)
         shape = _shape(space)
         if prod(values.shape[1:]) != prod(shape):
@@ -206,11 +208,11 @@ class _Reader:
         large = len(space.shape) in (2, 3) and min(space.shape[:2]) >= IMAGE
         return large and not np.any(space.low) and bool(np.all(space.high == 255))
 
-    def _images(self, rows: list[bytes], space: Space) -> np.ndarray:
+    def _images(self, rows: Iterable[bytes], count: int, space: Space) -> np.ndarray:
         assert isinstance(space, spaces.Box)
-        self.total += len(rows) * prod(space.shape)
+        self.total += count * prod(space.shape)
         check_size(self.total, self.place)
-        return decode_images(rows, space.shape, self.place)
+        return decode_images(rows, count, space.shape, self.place)
 
     def _episode(self, number: int, observations: Tree, actions: Tree, rewards: np.ndarray, seed: Any) -> Read:
         steps = len(rewards)
@@ -235,17 +237,6 @@ class _Reader:
             rewards,
             int(seed) if known else None,
         )
-
-
-def library_concat(tables: list[Any]) -> Any:
-    """Tables of one schema, one after another."""
-    from holdfast.data.arrow_reading import library
-
-    pyarrow = library()
-    try:
-        return pyarrow.concat_tables(tables).combine_chunks()
-    except pyarrow.ArrowException as problem:
-        raise Mistake(f"the files of an episode do not have the same columns ({problem})") from problem
 
 
 def _field(column: Any, key: str, place: str) -> Any:

@@ -68,7 +68,7 @@ def _read(archive: ZipFile, member: ZipInfo, path: Path) -> np.ndarray:
         if len(content) != count * dtype.itemsize or stream.read(1):
             raise damaged(path, f"{_name(member)} does not have the length that its header says")
     array = np.frombuffer(content, dtype, count).reshape(shape, order="F" if fortran else "C")
-    return np.ascontiguousarray(array).astype(dtype.newbyteorder("="), copy=False)
+    return array.astype(dtype.newbyteorder("="), order="C", copy=False)
 
 
 def _exactly(stream: Any, count: int) -> bytearray:

@@ -14,6 +14,9 @@ from holdfast.errors import Mistake
 
 DEEPEST = 16  # levels of Dict and Tuple inside each other
 WIDEST = 2**24  # numbers in one observation or action
+LARGEST = 2**53  # values of Discrete spaces
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+DTYPES = ("bool", *INTEGERS, "float16", "float32", "float64")
 NUMBERS = "biuf"  # kinds of dtype: booleans, integers, floats
 ONE_HOT = 4_096  # most values of a Discrete observation
 
@@ -39,8 +42,8 @@ class Discrete:
     start: int = 0
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise Mistake(f"a Discrete space must have at least one value, got {self.count}")
+        if not 1 <= self.count <= LARGEST or abs(self.start) > LARGEST:
+            raise Mistake("a Discrete space must have at least one value, and values that fit into 53 bits")
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class MultiDiscrete:
     def __post_init__(self) -> None:
         if self.counts.shape != self.starts.shape or self.counts.size == 0 or self.counts.min() < 1:
             raise Mistake("a MultiDiscrete space must have a positive number of values for each entry")
+        if self.counts.max() > LARGEST or np.abs(self.starts).max() > LARGEST:
+            raise Mistake("a MultiDiscrete space must have values that fit into 53 bits")
         check_shape(self.counts.shape)
 
 
@@ -114,10 +119,9 @@ def _from_json(record: dict[str, Any], depth: int) -> Space:
 
 
 def _dtype(name: Any) -> str:
-    dtype = np.dtype(str(name))
-    if dtype.kind not in NUMBERS:
+    if name not in DTYPES:
         raise Mistake(f"a Box must hold numbers, got {shown(name)}")
-    return dtype.name
+    return str(name)
 
 
 def _binary(sizes: Any) -> MultiDiscrete:
