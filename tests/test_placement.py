@@ -45,8 +45,24 @@ def test_a_copy_holds_its_planned_tasks_wherever_new_entries_go():
     assert further_tasks(deep, LAYOUT, LAYOUT.sizes, held=0) == 7  # then only a has free entries, and k is 20
 
 
+@pytest.mark.parametrize("tasks", [2, 4, 6, 12])  # with 8, the last would find free entries in one tensor alone
+def test_planned_tasks_get_as_many_new_entries_wherever_they_go(tasks):
+    given = {}
+    for place in ("scores", "deep", "shallow"):
+        config, free = SubnetConfig(keep=0.2, new="planned", place=place, tasks=tasks), LAYOUT.sizes
+        given[place] = []
+        for held in range(tasks):
+            new = task_counts(config, LAYOUT, free, held).new
+            free = [left - count for left, count in zip(free, new, strict=True)]
+            given[place].append(sum(new))
+        assert min(free) >= 0
+    for place in ("deep", "shallow"):
+        pairs = zip(given[place], given["scores"], strict=True)
+        assert all(abs(ours - theirs) <= len(LAYOUT.sizes) for ours, theirs in pairs)  # by rounding in every tensor
+
+
 def test_the_least_of_every_tensor_comes_first():
-    assert in_order([4, 4, 4], [2, 0, 1], [5, 5, 5], order=[2, 1, 0]) == [2, 5, 5]
+    assert in_order(12, [2, 0, 1], [5, 5, 5], deepest_first=True) == [2, 5, 5]
 
 
 def test_a_first_task_selects_the_same_entries_of_every_tensor():

@@ -113,15 +113,17 @@ def task_counts(
     owned = [size - count for size, count in zip(layout.sizes, free, strict=True)]
     share = new_share(config, sum(selected), transitions)
     wanted = [entries(share, k) for k in selected]
-    if is_planned(config):
-        left = max(planned_tasks(config) - held, 1)  # tasks still to come, the next one included
-        wanted = [min(new, count // left) for new, count in zip(wanted, free, strict=True)]
     least = [max(k - old, 0) for k, old in zip(selected, owned, strict=True)]
-    new = list(map(max, wanted, least))
+    left = max(planned_tasks(config) - held, 1)  # tasks still to come, the next one included
     if config.place in ("deep", "shallow"):
-        order = range(len(new)) if config.place == "shallow" else reversed(range(len(new)))
-        new = in_order(new, least, list(map(min, selected, free)), order)
-    return Counts(selected, new)
+        most, total = list(map(min, selected, free)), sum(map(max, wanted, least))
+        if is_planned(config):
+            total = max(min(total, sum(free) // left, sum(most)), sum(least))
+        if total <= sum(most):
+            return Counts(selected, in_order(total, least, most, deepest_first=config.place == "deep"))
+    elif is_planned(config):
+        wanted = [min(new, count // left) for new, count in zip(wanted, free, strict=True)]
+    return Counts(selected, list(map(max, wanted, least)))
 
 
 def new_share(config: SubnetConfig, k: int, transitions: int | None) -> float | Fraction:

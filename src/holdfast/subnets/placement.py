@@ -9,15 +9,11 @@ from holdfast.data.windows import Batch
 from holdfast.subnets.masked import Masked
 
 
-def in_order(wanted: Sequence[int], least: Sequence[int], most: Sequence[int], order: Iterable[int]) -> list[int]:
-    """As many new entries in all as are wanted: every tensor has its least, then those that come first are filled.
-
-    If there is no room for all of them, the numbers are those that are wanted.
-    """
-    if sum(wanted) > sum(most):
-        return list(wanted)
-    placed, rest = list(least), sum(wanted) - sum(least)
-    for tensor in order:
+def in_order(total: int, least: Sequence[int], most: Sequence[int], *, deepest_first: bool) -> list[int]:
+    """The number of new entries of each tensor: every one has its least, then the last or the first ones are filled."""
+    placed, rest = list(least), total - sum(least)
+    tensors = range(len(placed))
+    for tensor in reversed(tensors) if deepest_first else tensors:
         more = min(rest, most[tensor] - least[tensor])
         placed[tensor] += more
         rest -= more
