@@ -13,7 +13,7 @@ from holdfast.benchmarks.continualworld import recording
 from holdfast.benchmarks.continualworld.orders import CW10, CW20, MT50, simulated
 from holdfast.benchmarks.continualworld.recording import build_datasets, dataset_name, demonstrate, load_dataset, record
 from holdfast.benchmarks.continualworld.reference import play_random, references
-from holdfast.benchmarks.continualworld.sawyer import HORIZON, make_environment, make_simulators
+from holdfast.benchmarks.continualworld.sawyer import HORIZON, UntilSuccess, make_environment, make_simulators
 from holdfast.benchmarks.continualworld.view import backend, rendering
 from holdfast.cli.main import main
 from holdfast.data import minari as store
@@ -58,6 +58,17 @@ def test_an_episode_is_a_function_of_its_seed_and_actions_in_any_order_and_in_tw
             here = played(name, [0, 1, 2])
             assert all(same(here[seed], there.result()[seed]) for seed in here)
             assert not same(here[0], here[1])
+
+
+@pytest.mark.parametrize("name", ["hammer", "stick-pull"])
+def test_an_environment_with_a_copied_model_plays_as_one_with_its_own(name):
+    from metaworld.env_dict import ALL_V3_ENVIRONMENTS
+
+    demonstrate(make_environment(name), name, 3)  # which must not change the model that the next one gets
+    copied, own = make_environment(name), UntilSuccess(ALL_V3_ENVIRONMENTS[f"{name}-v3"]())
+    assert copied.arm.model is not make_environment(name).arm.model
+    for seed in (5, 6):
+        assert same(demonstrate(copied, name, seed)[0], demonstrate(own, name, seed)[0])
 
 
 def test_lanes_in_processes_give_what_one_environment_gives_after_the_other():

@@ -17,7 +17,7 @@ from holdfast.runs.configure import BUDGETS, apply, configure, read_plan
 from holdfast.runs.plan import Plan, completed
 from holdfast.runs.settings import flattened
 from holdfast.study.grid import read_grid
-from holdfast.study.groups import read_runs
+from holdfast.study.groups import RunResult, read_runs
 from holdfast.study.jobs import expand
 from holdfast.study.published import all_rows
 
@@ -263,3 +263,9 @@ def test_the_rows_of_the_readme_are_those_of_the_results_on_panda() -> None:
         found = [float(cells[index]) for index in (5, 8, 11, 12)]
         assert [round(number, 2) for number in found[:2]] == pytest.approx([float(gap), float(forgotten)], abs=0.006)
         assert [found[2], round(found[3], 1)] == [float(copies), float(size)]
+
+
+def test_how_many_episodes_are_stepped_together_does_not_tell_groups_apart():
+    one, other = (RunResult("a", {"protocol": {"lanes": lanes, "episodes": 4}}, {}, None) for lanes in (5, 10))
+    assert one.settings == other.settings
+    assert one.settings["protocol.episodes"] == 4

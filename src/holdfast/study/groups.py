@@ -19,7 +19,7 @@ from holdfast.study.group_labels import label, rank
 from holdfast.study.provenance import Provenance
 from holdfast.tasks.suite import suite_spec
 
-ASIDE = ("suite", "learner", "seed", "threads", "protocol.lanes")  # settings that do not tell two groups of a learner apart
+ASIDE = ("suite", "learner", "seed", "threads", "protocol.lanes")  # do not tell two groups of a learner apart
 OLDER = "the same run, made with older versions, or earlier on another device"
 
 Skip = Callable[[str], None]  # is told why a folder is left out

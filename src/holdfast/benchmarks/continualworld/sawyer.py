@@ -1,8 +1,9 @@
 """The robot arm of Meta-World: tasks that end at success, in episodes that depend only on seed and actions."""
 
+from copy import copy
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -50,13 +51,30 @@ class UntilSuccess(gymnasium.Wrapper):
         return observation.astype(np.float32), -1.0, success, truncated, {"success": success}
 
 
+class CompiledOnce:
+    """A part of an environment's class: its model is copied if this process compiled it last, which is faster."""
+
+    last: ClassVar[dict[str, Any]] = {}  # the file and the model
+
+    def _initialize_simulation(self) -> tuple[Any, Any]:
+        from mujoco import MjData
+
+        file = self.fullpath  # type: ignore[attr-defined]
+        if file not in self.last:
+            self.last.clear()
+            self.last[file] = super()._initialize_simulation()[0]  # type: ignore[misc]
+        model = copy(self.last[file])  # environments change theirs
+        return model, MjData(model)
+
+
 def make_environment(name: str) -> UntilSuccess:
     """The environment of a task, such as `hammer`."""
     try:
         from metaworld.env_dict import ALL_V3_ENVIRONMENTS
     except ImportError:
         raise Mistake(MISSING) from None
-    return UntilSuccess(ALL_V3_ENVIRONMENTS[f"{name}-v3"]())
+    arm = ALL_V3_ENVIRONMENTS[f"{name}-v3"]
+    return UntilSuccess(type(arm.__name__, (CompiledOnce, arm), {})())
 
 
 def make_simulators(name: str, protocol: Protocol) -> Workers:

@@ -41,7 +41,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "protocol.episodes": 20,
         "demonstrations": 25,
     },
-    "full": {"fit.steps": 4_000, "protocol.episodes": 50, "protocol.lanes": 10},
+    "full": {"fit.steps": 4_000, "protocol.episodes": 50, "protocol.lanes": 25},
 }
 
 
