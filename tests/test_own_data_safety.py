@@ -5,6 +5,8 @@ import json
 import os
 import resource
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -251,6 +253,13 @@ def test_compressed_arrow_files_are_refused_before_they_take_memory(compression:
     assert "is compressed" in (refusal(folder) or "")
 
 
+def test_an_arrow_file_without_columns_is_refused(place: Path) -> None:
+    folder = written("arrow", place)
+    file = next(folder.rglob("0/*.arrow"))
+    file.write_bytes(file.read_bytes()[:8] + bytes(8))
+    assert "has no columns" in (refusal(folder) or "")
+
+
 def test_repeated_values_of_parquet_count_as_much_as_they_take_in_memory(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +274,46 @@ def test_repeated_values_of_parquet_count_as_much_as_they_take_in_memory(
     assert file.stat().st_size < 8 * rows
     with pytest.raises(Mistake, match="GiB"):
         read_parquet(file)
+
+
+LIMITED = """
+import resource, sys
+import pyarrow.parquet  # before memory is scarce
+from holdfast.data import memory, raw_episodes
+from holdfast.data.sources import read_source
+from holdfast.errors import Mistake
+
+raw_episodes.LARGEST, memory.OWN = 2**20, 2**25
+before = resource.getrlimit(resource.RLIMIT_AS)
+try:
+    read_source(sys.argv[1])
+except Mistake as mistake:
+    print(mistake)
+assert resource.getrlimit(resource.RLIMIT_AS) == before
+"""
+
+
+def test_a_list_that_decompresses_to_more_than_the_memory_is_refused(place: Path) -> None:
+    folder = written("lerobot3", place)
+    file = next((folder / "data").rglob("*.parquet"))
+    row = {"observation.state": [np.zeros(2**24)], "action": [[0.0]], "next.reward": [0.0]}
+    pyarrow.parquet.write_table(pyarrow.table({**row, "frame_index": [0], "episode_index": [0]}), file)
+    assert file.stat().st_size < 10_000
+    ran = subprocess.run(  # a process of its own: this one still has the memory that it wrote the file with
+        [sys.executable, "-c", LIMITED, str(folder)], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == f"{folder} needs more memory than this machine can give it: split it\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "module"), [("d4rl", "h5py"), ("hdf5", "h5py"), ("arrow", "pyarrow"), ("lerobot3", "pyarrow")]
+)
+def test_a_format_whose_library_is_missing_says_how_to_install_it(
+    kind: str, module: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = written(kind, place)
+    monkeypatch.setitem(sys.modules, module, None)
+    assert refusal(where) == f"{module} is not installed: pip install 'holdfast[datasets]'"
 
 
 def test_a_pipe_is_not_waited_for(place: Path) -> None:

@@ -17,7 +17,8 @@ Level = Literal["ok", "note", "warning", "problem"]
 NOTHING = "Nothing needs to be done."
 AT_BOUNDS = 1e-3  # of a dimension's range: so near to a bound counts as at it
 MANY_AT_BOUNDS = 0.5
-BINS = 20
+BINS = 20  # of a histogram
+BLOCK = 1_000  # rows
 LISTED = 5  # episodes or columns that a sentence names
 
 
@@ -91,7 +92,7 @@ def constant_dimensions(raw: RawEpisodes) -> Finding:
         if place == "rewards":
             continue
         columns = array.reshape(len(array), -1)
-        same = np.array([(column == column[0]).all() for column in columns.T])
+        same = _never_change(columns)
         total += len(same)
         constant += [f"{place}[{index}]" for index in np.flatnonzero(same)]
     numbers = {"constant": len(constant), "columns": total}
@@ -101,6 +102,16 @@ def constant_dimensions(raw: RawEpisodes) -> Finding:
     level: Level = "warning" if len(constant) == total else "note"
     advice = "Check that these sensors were recorded; padding and fixed joints are harmless."
     return Finding(name, level, f"{means}{_listed(constant)}.", advice, numbers)
+
+
+def _never_change(columns: np.ndarray) -> np.ndarray:
+    """Which columns have one value in all rows; blocks of rows keep the memory small where there are many pixels."""
+    same = np.ones(columns.shape[1], bool)
+    for start in range(0, len(columns), BLOCK):
+        same &= (columns[start : start + BLOCK] == columns[0]).all(axis=0)
+        if not same.any():
+            break
+    return same
 
 
 def actions_at_bounds(raw: RawEpisodes, env: Any = None) -> Finding:

@@ -105,8 +105,6 @@ def opened(path: Path) -> Iterator[Hdf5]:
         raise
     except (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, AttributeError) as problem:
         raise damaged(path, problem) from problem
-    except MemoryError as problem:
-        raise damaged(path, "it asks for more memory than there is") from problem
 
 
 def read_d4rl(path: Path) -> Any:

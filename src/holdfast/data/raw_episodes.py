@@ -19,8 +19,8 @@ NO_REWARDS = "There are no rewards: they are set to zero, and the task is cloned
 
 
 def largest() -> int:
-    """The most bytes that a dataset may take: half of this machine's memory, at most 32 GiB."""
-    return min(LARGEST, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    """The most bytes that a dataset may take: a quarter of this machine's memory, since copies are made of it."""
+    return min(LARGEST, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4)
 
 
 def check_size(count: int, where: object) -> None:

@@ -11,6 +11,7 @@ from holdfast.data.episode_list import read_episodes
 from holdfast.data.files import check_regular, unreadable
 from holdfast.data.hdf5_reading import read_d4rl
 from holdfast.data.lerobot import is_lerobot, read_lerobot
+from holdfast.data.memory import bounded_memory
 from holdfast.data.minari_reading import ID, folder_of, is_minari, read_minari
 from holdfast.data.npz import read_npz
 from holdfast.data.raw_episodes import RawEpisodes
@@ -28,6 +29,14 @@ def read_source(where: Where) -> RawEpisodes:
         if not isinstance(where, Iterable) or isinstance(where, bytes | dict):
             raise Mistake(f"data must be {READ}, or episodes from Python, got {shown(where)}")
         return read_episodes(where)
+    try:
+        with bounded_memory():
+            return _read_path(where)
+    except MemoryError as problem:
+        raise Mistake(f"{where} needs more memory than this machine can give it: split it") from problem
+
+
+def _read_path(where: str | Path) -> RawEpisodes:
     path = Path(where)
     try:
         if path.is_dir():
