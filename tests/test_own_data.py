@@ -144,6 +144,7 @@ def test_integers_without_a_declared_space_are_discrete() -> None:
     assert data.interface.observation == (10,)
     data = read([{**episode, "actions": np.array([[1, 0], [0, 2], [0, 0]])}])
     assert data.layout.actions == CombinedActions((2,), (2, 3), (0, 0))
+    assert [note.split(" are ")[0] for note in data.notes] == ["The observations", "The actions"]
 
 
 def test_missing_rewards_are_zeros_and_that_is_said(place: Path) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from holdfast.data import spaces
-from holdfast.data.layout import Layout, action_layout, named, observation_parts
+from holdfast.data.layout import Layout, OneHot, ScaledActions, action_layout, named, observation_parts
 from holdfast.data.spaces import DEEPEST, NUMBERS, Space, Tree
 from holdfast.errors import Mistake
 
 LARGEST = 2**35  # bytes of one dataset in memory
+UNDECLARED = "The {} are integers of an unknown range: the largest recorded one is taken as the last."
 NO_REWARDS = "There are no rewards: they are set to zero, and the task is cloned without a return to ask for."
 
 
@@ -104,8 +105,12 @@ class RawEpisodes:
         if env is not None:
             observation_space = spaces.from_gymnasium(env.observation_space)
             action_space = spaces.from_gymnasium(env.action_space)
-        parts = observation_parts(observation_space, notes)
-        return Layout(parts, action_layout(action_space, self.actions, notes))
+        layout = Layout(observation_parts(observation_space, notes), action_layout(action_space, self.actions, notes))
+        if env is None and self.observation_space is None and any(isinstance(part, OneHot) for part in layout.parts):
+            notes.append(UNDECLARED.format("observations"))
+        if env is None and self.action_space is None and not isinstance(layout.actions, ScaledActions):
+            notes.append(UNDECLARED.format("actions"))
+        return layout
 
     def place(self, row: int) -> tuple[int, int]:
         """The episode of a row, and the step in it."""

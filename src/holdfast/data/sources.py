@@ -45,7 +45,7 @@ def _read_path(where: str | Path) -> RawEpisodes:
             return _read_file(path)
         if os.path.lexists(path):
             raise Mistake(f"{path} is a link that leads nowhere: give the data itself")
-    except (OSError, ValueError) as problem:
+    except OSError as problem:
         raise unreadable(problem, path) from problem
     folder = folder_of(str(where))
     if folder is not None:
