@@ -8,12 +8,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from holdfast.agent.settings import flattened
 from holdfast.cli.completion import words_of
 from holdfast.cli.main import COMMANDS, main
 from holdfast.registry import LEARNERS
 from holdfast.runs.configure import configure
 from holdfast.runs.options import Options
-from holdfast.runs.settings import flattened
 from holdfast.study.export import export_runs
 from tests.damages import DAMAGES, OF_BYTES, OF_WEIGHTS, RAW, Target, stranger
 

@@ -18,6 +18,7 @@ import pytest
 import torch
 from torch import nn
 
+from holdfast.agent.progress import FolderRecorder
 from holdfast.data.locks import locked
 from holdfast.data.windows import Mixture
 from holdfast.learners.anchor import Anchor
@@ -25,7 +26,6 @@ from holdfast.learners.learner import windows_of
 from holdfast.learners.si import Path as Path_
 from holdfast.registry import Plugin
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import run
 from holdfast.tasks.processes import forkserver
 from holdfast.training import cache_key

@@ -22,6 +22,8 @@ import pytest
 from rich.console import Console
 
 import holdfast
+from holdfast.agent import progress as recorder
+from holdfast.agent.progress import Pace, Screen
 from holdfast.benchmarks.atari import action_lists as blind
 from holdfast.benchmarks.atari import expert as atari
 from holdfast.benchmarks.panda import expert_returns as starts
@@ -32,9 +34,7 @@ from holdfast.cli.main import COMMANDS, main
 from holdfast.cli.run import default_command, parse_run
 from holdfast.data.printable import printable
 from holdfast.registry import LEARNERS, SUITES
-from holdfast.runs import progress as recorder
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.progress import Pace, Screen
 from holdfast.runs.run import run
 from holdfast.study.export import ExportCommand
 from holdfast.tasks.suite import RecordedData

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from holdfast.agent.progress import FolderRecorder
 from holdfast.data.windows import Sampler
 from holdfast.evaluation.certificates import changed
 from holdfast.gpu.capture import nothing_freed
 from holdfast.learners.learner import new_net
 from holdfast.nets.policy import CapturedEpisodes, Episodes, Policy
-from holdfast.runs.progress import FolderRecorder
 from holdfast.tasks.processes import forkserver
 from holdfast.tasks.suite import Suite
 from holdfast.training.adamw import FlatAdamW, Optimiser, TorchAdamW

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.agent.progress import FolderRecorder
 from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
-from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import reopen, run
 from holdfast.study.sweep import fully_evaluated
 from holdfast.tasks.suite import Suite

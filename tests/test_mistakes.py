@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from holdfast.agent.devices import check_device
 from holdfast.cli.main import main
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.files import packed, read_bytes, read_json, unpacked, write_bytes
@@ -20,7 +21,6 @@ from holdfast.errors import Mistake
 from holdfast.registry import LEARNERS, SUITES
 from holdfast.runs.configure import configure
 from holdfast.runs.configure import learner as learner_by_name
-from holdfast.runs.devices import check_device
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
 from holdfast.tasks.interface import Continuous, Discrete, Interface

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from holdfast.agent.progress import FolderRecorder
 from holdfast.data.windows import EqualShares
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import fingerprint
 from holdfast.learners import multitask
 from holdfast.registry import NETS
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import run
 from holdfast.runs.state import state_of
 from tests.test_learner_contract import fingerprints, same

@@ -15,10 +15,10 @@ import torch.distributed as distributed
 from safetensors.torch import load_file
 
 import holdfast
+from holdfast.agent.progress import FolderRecorder
 from holdfast.errors import Mistake
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
-from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import run
 from holdfast.training.ranks import Ranks, ranks
 from tests.tiny import QUIET, RETAINING, contents, tiny_learner, tiny_suite, windows_in

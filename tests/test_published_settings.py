@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.agent.settings import flattened
 from holdfast.registry import LEARNERS
 from holdfast.runs.configure import configure
-from holdfast.runs.settings import flattened
 from holdfast.study.groups import group_runs, read_runs
 from holdfast.study.published import all_rows, differences
 from holdfast.study.published_settings import BESIDE_SETTINGS, PUBLISHED, UNCOMPARED, published_settings

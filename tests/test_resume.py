@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import torch
 
+from holdfast.agent.progress import FolderRecorder
 from holdfast.data.directory import Directory
 from holdfast.errors import Mistake
 from holdfast.runs.configure import learner_for
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
-from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import reopen, run
 from holdfast.study.groups import group_runs, read_runs
 from holdfast.tasks.processes import forkserver

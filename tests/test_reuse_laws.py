@@ -2,9 +2,9 @@
 
 import pytest
 
+from holdfast.agent.progress import FolderRecorder
 from holdfast.evaluation.certificates import changed
 from holdfast.registry import NETS
-from holdfast.runs.progress import FolderRecorder
 from tests.test_learner_contract import fingerprints, same
 from tests.test_resume import interruptions, run_tiny, save_and_stop
 from tests.test_retention import learn_and_certify

@@ -175,9 +175,9 @@ def test_a_bad_word_is_one_sentence_and_nothing_is_written(words, said, tmp_path
 def test_what_fits_into_the_machine_is_not_refused(monkeypatch):
     found = tiny_suite()
     plan = configure("toy", "naive", suite=found)
-    monkeypatch.setattr("holdfast.runs.devices.memory_of", lambda device: 5_000_000)
+    monkeypatch.setattr("holdfast.agent.devices.memory_of", lambda device: 5_000_000)
     learner_for(plan, found, "cpu")
-    monkeypatch.setattr("holdfast.runs.devices.memory_of", lambda device: 50_000)
+    monkeypatch.setattr("holdfast.agent.devices.memory_of", lambda device: 50_000)
     with pytest.raises(Mistake, match="GB to train"):
         learner_for(plan, found, "cpu")
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.agent.events import training_seconds
 from holdfast.cli.main import main
 from holdfast.evaluation.curves import CurvePoint
 from holdfast.evaluation.matrix import Matrix
-from holdfast.runs.events import training_seconds
 from holdfast.runs.run import run
 from holdfast.study import other_publications
 from holdfast.study.export import export_runs

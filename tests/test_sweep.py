@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.agent.progress import Screen
 from holdfast.cli.main import main
 from holdfast.cli.run import parse_run
 from holdfast.errors import Busy, Mistake
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.progress import Screen
 from holdfast.runs.run import run
 from holdfast.runs.spec import RunSpec
 from holdfast.study import local as locals_

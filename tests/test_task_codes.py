@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from holdfast.agent.progress import FolderRecorder
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import fingerprint
@@ -18,7 +19,6 @@ from holdfast.nets.backbone import call
 from holdfast.nets.mlp import MlpConfig
 from holdfast.registry import LEARNERS, NETS
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.progress import FolderRecorder
 from holdfast.runs.run import datasets_of, reopen
 from holdfast.tasks.suite import Suite
 from holdfast.training.config import FitConfig

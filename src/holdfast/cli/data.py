@@ -10,6 +10,7 @@ import tyro
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.agent.progress import Screen
 from holdfast.cli.output import Output, print_json, print_lines
 from holdfast.cli.parsing import parse_words
 from holdfast.data.minari import local_datasets
@@ -17,7 +18,6 @@ from holdfast.data.printable import printable
 from holdfast.errors import Mistake
 from holdfast.registry import SUITES
 from holdfast.runs.options import Flag
-from holdfast.runs.progress import Screen
 from holdfast.runs.spec import show_data_progress
 from holdfast.tasks.data_choice import DataChoice
 from holdfast.tasks.data_reports import DataCheck, Local

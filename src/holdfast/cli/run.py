@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from holdfast.agent.settings import flattened
 from holdfast.cli.output import print_lines
 from holdfast.cli.parsing import parse_words
 from holdfast.cli.show import show_run
@@ -20,7 +21,6 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.forecast import forecast
 from holdfast.runs.options import Flag, Options
 from holdfast.runs.plan import Plan
-from holdfast.runs.settings import flattened
 from holdfast.runs.spec import RunSpec, carry_out
 
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from holdfast.agent.progress import Screen
 from holdfast.cli.output import Output, print_json, print_lines
 from holdfast.cli.parsing import parse_words
 from holdfast.runs.options import Flag
-from holdfast.runs.progress import Screen
 from holdfast.study.engines import Resources, device_for, engine_for
 from holdfast.study.grid import read_grid
 from holdfast.study.jobs import expand

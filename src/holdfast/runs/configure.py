@@ -6,13 +6,13 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from holdfast.agent.devices import check_device, check_memory
 from holdfast.data.validation import did_you_mean, shown
 from holdfast.errors import Mistake
 from holdfast.learners.dense import DenseConfig
 from holdfast.learners.learner import Learner, LearnerConfig, learner_spec
 from holdfast.nets.backbone import NetConfig, net_config
 from holdfast.registry import LEARNERS, NETS
-from holdfast.runs.devices import check_device, check_memory
 from holdfast.runs.plan import Plan, completed
 from holdfast.subnets.claim import SubnetConfig
 from holdfast.tasks.data_reports import Report, silent

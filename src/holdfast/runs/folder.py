@@ -3,53 +3,44 @@
 import json
 import os
 import shlex
-import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 
-from holdfast.agent.store import INDEX, Store, identity_of
+from holdfast.agent.events import training_seconds
+from holdfast.agent.folder import CONFIG, LearningFolder
+from holdfast.agent.settings import first_difference
+from holdfast.agent.surroundings import surroundings
 from holdfast.data.conform import conform
 from holdfast.data.directory import Directory
 from holdfast.data.files import damaged, make_folder
-from holdfast.errors import Busy, Mistake
-from holdfast.evaluation.certificates import Certificate
+from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
-from holdfast.learners.learner import Snapshot
 from holdfast.registry import check_plugins
 from holdfast.runs.config import checked_config
-from holdfast.runs.events import parsed, training_seconds, without_undone
 from holdfast.runs.plan import Plan, completed
-from holdfast.runs.routes import check_routes
-from holdfast.runs.settings import first_difference
-from holdfast.runs.surroundings import surroundings
 from holdfast.tasks.task import Task
 from holdfast.training.ranks import ranks
 
-CONFIG, EVENTS, MATRIX, ROUTES = "config.json", "events.jsonl", "matrix.json", "routes.json"
+MATRIX = "matrix.json"
 
 
-class RunFolder:
+class RunFolder(LearningFolder):
     """What was learned, with the plan, the events and the results beside it.
 
     One process works in it at a time: `with RunFolder(path, plan) as folder`.
     """
 
+    kind = "a run folder"
+    otherwise = "wait for it, or choose another --out"
+
     def __init__(self, path: str | Path, plan: Plan | None = None) -> None:
         self.path = Path(path)
-        if plan is None:
-            self._open()
-        else:
+        if plan is not None:
             self._begin(plan)
-        self._load()
-
-    def _open(self) -> None:
-        if not os.path.lexists(self.path / CONFIG):
-            raise Mistake(f"{self.path} is not a run folder: it has no config.json")
-        self.directory = Directory(self.path)
+        super().__init__(path)
 
     def _begin(self, plan: Plan) -> None:
         if os.path.isfile(self.path):
@@ -61,10 +52,8 @@ class RunFolder:
             self._create(config, plan.threads or torch.get_num_threads())  # a resumed run has as many
         self.check_plan(plan)
 
-    def _load(self) -> None:
-        self.record = self._config()
-        self.order: list[str] = list(self.record["config"]["order"])
-        self.store = Store(self.directory, self.order)
+    def _planned(self) -> list[str]:
+        return list(self.record["config"]["order"])
 
     def _config(self) -> dict[str, Any]:
         return checked_config(self.directory.read_json(CONFIG), self.path / CONFIG)
@@ -89,75 +78,11 @@ class RunFolder:
         finally:
             self.directory.unlock()
 
-    def _lock(self) -> None:
-        if not self.directory.lock():
-            raise Busy(f"another process is working in {self.path}: wait for it, or choose another --out")
-        self.directory.check_place()  # it may have been moved before it was locked
-
-    def __enter__(self) -> Self:
-        self._lock()
-        try:
-            self._load()  # another process may have worked in it until now
-            self.check_weights()
-            self.store.remove_unused()
-            self._mend_routes()
-            self._mend_events()
-            self.events()  # raises if the log is damaged, before anything is learned
-        except BaseException:
-            self.directory.unlock()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.directory.unlock()  # as it is when the process dies
-
-    def check_weights(self) -> None:
-        """Raises if there are results of tasks whose weights are lost: these tasks must not be learned again."""
-        matrix, learned = self.read_matrix(), len(self.store.learned)
-        known = max(
-            max((found.stage + 1 for found in self.read_certificates()), default=0),
-            matrix.stages if matrix else 0,
-            len(self._routes()) - 1,  # version 0.1 wrote a route before its stage
-        )
-        if known > learned:
-            lost = "is missing" if learned == 0 else f"has {learned} of {known} tasks"
-            raise Mistake(f"{self.path} has results but no weights ({INDEX} {lost}): restore them from a backup")
-
-    # Events
-
-    def event(self, kind: str, **data: Any) -> None:
-        """Appends to events.jsonl."""
-        self.directory.append_line(EVENTS, json.dumps({"time": round(time.time(), 3), "kind": kind, **data}))
-
-    def _mend_events(self) -> None:
-        """Cuts off a last line that was being written when the process died."""
-        if self.directory.exists(EVENTS) and not (content := self._log()).endswith(b"\n") and content:
-            self.directory.write_bytes(EVENTS, content[: content.rfind(b"\n") + 1])
-
-    def _log(self) -> bytes:
-        return self.directory.read_bytes(EVENTS) if self.directory.exists(EVENTS) else b""
-
-    def events(self) -> list[dict[str, Any]]:
-        """What happened, without what an interruption undid."""
-        *lines, _ = self._log().split(b"\n")  # the last is being written
-        try:
-            return without_undone(parsed(lines))
-        except Mistake as problem:
-            raise damaged(self.path / EVENTS, problem) from problem
+    def _known(self) -> int:
+        matrix = self.read_matrix()
+        return max(super()._known(), matrix.stages if matrix else 0)
 
     # Learning
-
-    def begin_learning(self, tasks: Sequence[Task], name: str) -> str:
-        """Records that these tasks are learned now, under this name; returns what identifies them."""
-        processes = self.record.get("processes", 1)
-        if processes != ranks().size:  # sums, and so bits, would depend on when it was interrupted
-            raise Mistake(f"{self.path} is a run of {processes} processes, not {ranks().size}: choose another --out")
-        identity, stage = identity_of(tasks), len(self.store.learned)
-        steps = self.store.begin_task(identity)
-        begun = any(event.get("stage") == stage for event in self.events())
-        kind = "resume" if begun else "learn"
-        self.event(kind, stage=stage, task=name, step=list(steps.values())[-1], phases=steps)
-        return identity
 
     def check_data(self, task: Task) -> None:
         """Records the fingerprint and the mean return of a planned task's data; raises if the run has other data."""
@@ -193,11 +118,6 @@ class RunFolder:
         plugins = [word for plugin in self.record["plugins"] for word in ("--plugin", plugin["file"])]
         command = ["evaluate"] if trained else ["run", "--config"]
         return shlex.join(["holdfast", *command, str(self.path), *plugins])
-
-    def commit(self, snapshot: Snapshot, tasks: Sequence[Task], newest_only: bool) -> None:
-        """Keeps a snapshot after these tasks were learned."""
-        self.store.commit(snapshot, {task.name: task.dataset.fingerprint for task in tasks}, newest_only)
-        self._mend_routes()
 
     # Results
 
@@ -235,28 +155,6 @@ class RunFolder:
     def read_routes(self) -> list[dict[str, Any]]:
         """Why each planned task is in its copy."""
         return self._routes()[: len(self.order)]
-
-    def routes_by(self, stage: int) -> list[dict[str, Any]]:
-        """The routes of all tasks learned by a stage."""
-        return self._routes()[: stage + 1]
-
-    def _routes(self) -> list[dict[str, Any]]:
-        record = self.directory.read_json(ROUTES) if self.directory.exists(ROUTES) else []
-        try:
-            check_routes(record, self.store.tasks)
-        except Mistake as problem:
-            raise damaged(self.path / ROUTES, problem) from problem
-        return record
-
-    def _mend_routes(self) -> None:
-        """Writes the routes that the newest snapshot notes, which an interrupted process may not have written."""
-        stages = self.store.index.stages
-        if stages and "routes" in stages[-1].notes:  # version 0.1 only has routes.json
-            self.directory.write_json(ROUTES, stages[-1].notes["routes"])
-
-    def read_certificates(self) -> list[Certificate]:
-        """The certificates so far, also those of tasks that were learned after the plan's."""
-        return self.store.read_certificates()
 
     def read_losses(self) -> dict[str, list[list[Any]]]:
         """Of an export, which has no events: for each task, some steps and the loss there."""

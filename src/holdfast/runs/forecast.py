@@ -10,15 +10,15 @@ from statistics import median
 import numpy as np
 import torch
 
+from holdfast.agent.devices import check_device
+from holdfast.agent.session import threads
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.errors import MissingData
+from holdfast.evaluation.learning_curve import EPISODES
 from holdfast.learners.learner import learner_spec
 from holdfast.runs.configure import learner_for, suite_for
-from holdfast.runs.devices import check_device
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.learning_curve import EPISODES
 from holdfast.runs.plan import Plan
-from holdfast.runs.session import threads
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.state import State, state_of
 from holdfast.tasks.interface import Discrete, Interface

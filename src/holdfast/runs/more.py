@@ -9,7 +9,7 @@ from holdfast.learners.learner import Datasets, Learner, no_datasets
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.run import reopen
-from holdfast.runs.session import Session, cache_of, open_session
+from holdfast.runs.session import RunSession, cache_of, open_session
 from holdfast.tasks.suite import Suite
 from holdfast.tasks.task import Task
 from holdfast.training.ranks import ranks
@@ -81,7 +81,7 @@ def suite_datasets(suite: Suite) -> Datasets:
     return load
 
 
-def recorded_datasets(session: Session, datasets: Datasets) -> Datasets:
+def recorded_datasets(session: RunSession, datasets: Datasets) -> Datasets:
     """The same datasets; raises if one is not the data that its task was learned from."""
     known = {**session.folder.record["datasets"], **session.folder.store.index.datasets}
 

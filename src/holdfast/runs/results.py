@@ -11,14 +11,14 @@ import numpy as np
 from holdfast.errors import Mistake
 from holdfast.evaluation.cached import evaluate_once
 from holdfast.evaluation.curves import CurvePoint, Curves
+from holdfast.evaluation.learning_curve import LearningCurve
 from holdfast.evaluation.matrix import Matrix, reference
 from holdfast.evaluation.offline import offline_score
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.learners.learner import Learner, Snapshot
 from holdfast.nets.policy import Policy
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.learning_curve import LearningCurve
-from holdfast.runs.session import Session
+from holdfast.runs.session import RunSession
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import Suite
 from holdfast.tasks.task import Task
@@ -30,7 +30,7 @@ TOGETHER = 5  # tasks that are evaluated in parallel, each in its own simulators
 class Results:
     """The results of a run so far; evaluates what is missing."""
 
-    def __init__(self, session: Session, suite: Suite) -> None:
+    def __init__(self, session: RunSession, suite: Suite) -> None:
         self.session, self.suite = session, suite
         self.folder, self.learner, self.options = session.folder, session.learner, session.options
         self.protocol = self.learner.plan.protocol

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from holdfast.agent.session import threads
 from holdfast.data.validation import shown
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
@@ -13,7 +14,7 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.runs.restore import restore
 from holdfast.runs.results import Results, empty_matrix
-from holdfast.runs.session import cache_of, open_session, threads
+from holdfast.runs.session import cache_of, open_session
 from holdfast.tasks.suite import Suite, check_suite
 from holdfast.tasks.task import Task
 from holdfast.training.ranks import ranks

@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from holdfast.agent.progress import Screen
 from holdfast.runs.configure import learner_for, read_plan, suite_for
 from holdfast.runs.options import Options
 from holdfast.runs.plan import Plan
-from holdfast.runs.progress import Screen
 from holdfast.runs.run import run
 from holdfast.training.ranks import process_group
 

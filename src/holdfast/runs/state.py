@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from holdfast.agent.session import ALL_TASKS
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.session import ALL_TASKS
 
 
 @dataclass(frozen=True)

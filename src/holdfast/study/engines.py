@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.agent.devices import check_device
 from holdfast.data.validation import validate
 from holdfast.errors import Mistake
-from holdfast.runs.devices import check_device
 from holdfast.study.gpu_service import gpu_service
 from holdfast.study.jobs import Job
 from holdfast.study.local import LocalEngine, gpus_here, places_here

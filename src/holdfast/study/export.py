@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import tyro
 
+from holdfast.agent.events import training_seconds
 from holdfast.data.files import write_bytes
 from holdfast.data.printable import printable
 from holdfast.errors import MISTAKE, Mistake
-from holdfast.runs.events import training_seconds
 from holdfast.runs.folder import RunFolder
 from holdfast.study.groups import runs_under
 from holdfast.study.overwriting import RECORDS

@@ -7,9 +7,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from holdfast.agent.settings import flattened
 from holdfast.data.files import read_bytes
 from holdfast.errors import Mistake
-from holdfast.runs.settings import flattened
 
 GridSettings = dict[str, Any]  # by dotted name; a list has one value per run
 ALL, OUT = "all", "out"

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from holdfast.agent.settings import flattened
 from holdfast.data.validation import did_you_mean
 from holdfast.errors import Mistake
 from holdfast.registry import PLUGINS, plugins_of
@@ -15,7 +16,6 @@ from holdfast.runs.configure import configure, read_plan, suite_for, with_protoc
 from holdfast.runs.options import Options
 from holdfast.runs.plan import Plan
 from holdfast.runs.results import single_results
-from holdfast.runs.settings import flattened
 from holdfast.runs.spec import RunSpec
 from holdfast.study.grid import Grid, GridSettings, combinations
 from holdfast.versions import VERSION

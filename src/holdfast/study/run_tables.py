@@ -7,12 +7,12 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.agent.routes import sources
 from holdfast.data.printable import printable
 from holdfast.evaluation.certificates import Certificate, changed, verdict
 from holdfast.evaluation.matrix import METRICS, Matrix
 from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.routing.affinities import SCALES
-from holdfast.runs.routes import sources
 from holdfast.study.published import PublishedRow
 from holdfast.study.summary import fewest_to_most
 from holdfast.study.what_if import Prediction

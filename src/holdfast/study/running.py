@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import holdfast
+from holdfast.agent.events import check
+from holdfast.agent.folder import EVENTS
 from holdfast.data.directory import Directory
 from holdfast.data.files import make_folder
 from holdfast.errors import BUSY, DEFECT, MISTAKE, Mistake
 from holdfast.registry import PLUGINS
-from holdfast.runs.events import check
-from holdfast.runs.folder import EVENTS
 from holdfast.study.jobs import Job
 
 TAIL = 4096  # bytes of a log that are read to see how far a run is

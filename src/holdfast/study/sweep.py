@@ -11,12 +11,12 @@ from typing import Literal
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.agent.progress import Screen
 from holdfast.data.printable import printable
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
-from holdfast.runs.progress import Screen
 from holdfast.study.jobs import Job
 from holdfast.study.running import End, Engine, RunningJob, RunProgress
 from holdfast.tasks.suite import suite_spec

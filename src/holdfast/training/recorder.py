@@ -10,7 +10,7 @@ from holdfast.training.cache import Cache, NoCache
 
 
 class Recorder(Protocol):
-    """Records the learning of one task; runs/progress.py has the recorder that writes to a run folder."""
+    """Records the learning of one task; agent/progress.py has the recorder that writes to a run folder."""
 
     cache: Cache  # of finished fits
 

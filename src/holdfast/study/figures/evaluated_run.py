@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
+from holdfast.agent.routes import sources
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.routes import sources
 from holdfast.study.export import is_drawable, loss_curves
 from holdfast.study.groups import RunResult
 from holdfast.subnets.stored_masks import read_masks

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from holdfast.runs.routes import sources
+from holdfast.agent.routes import sources
 from holdfast.study.figures.drawing import (
     FAINT,
     INK,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from holdfast.agent.progress import Screen
 from holdfast.data.files import write_bytes
 from holdfast.errors import Mistake
-from holdfast.runs.progress import Screen
 from holdfast.study.figures.study import Study, read_study
 from holdfast.study.groups import Skip, refuse
 from holdfast.study.overwriting import check_no_record

@@ -1,7 +1,7 @@
 """The sections about the network: routing, shared weights, capacity and certificates."""
 
+from holdfast.agent.routes import sources
 from holdfast.evaluation.certificates import verdict
-from holdfast.runs.routes import sources
 from holdfast.study.figures.capacity import capacity_figure
 from holdfast.study.figures.evaluated_run import EvaluatedRun
 from holdfast.study.figures.heat import overlap_figure

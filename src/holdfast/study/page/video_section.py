@@ -7,8 +7,8 @@ from itertools import accumulate
 
 import numpy as np
 
+from holdfast.agent.progress import Screen
 from holdfast.errors import Mistake
-from holdfast.runs.progress import Screen
 from holdfast.runs.run import reopen, threads
 from holdfast.study.figures.drawing import typeset
 from holdfast.study.figures.study import Setting, Study

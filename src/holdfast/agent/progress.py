@@ -1,4 +1,4 @@
-"""The progress of learning, recorded in the run folder and shown on the screen."""
+"""The progress of learning, recorded in the folder and shown on the screen."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ from rich.table import Column
 from rich.text import Text
 from torch import Tensor
 
+from holdfast.agent.folder import LearningFolder
 from holdfast.agent.index import ONLY_PHASE
+from holdfast.agent.signals import Interruption
 from holdfast.data.printable import printable
+from holdfast.evaluation.learning_curve import LearningCurve
 from holdfast.nets.policy import Policy
-from holdfast.runs.folder import RunFolder
-from holdfast.runs.learning_curve import LearningCurve
-from holdfast.runs.signals import Interruption
 from holdfast.training.cache import Cache
 
 BAR = 16  # characters
@@ -129,11 +129,11 @@ class CurrentTask:
 
 
 class FolderRecorder:
-    """Records the learning of a task in a run folder and on the screen; saves the fit every so many seconds."""
+    """Records the learning of a task in a folder and on the screen; saves the fit every so many seconds."""
 
     def __init__(
         self,
-        folder: RunFolder,
+        folder: LearningFolder,
         screen: Screen,
         current: CurrentTask,
         *,
@@ -209,9 +209,9 @@ class FolderRecorder:
 
 
 class Board:
-    """TensorBoard event files, under tensorboard/ in the run folder."""
+    """TensorBoard event files, under tensorboard/ in the folder."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: LearningFolder) -> None:
         self.folder, self.place = folder, folder.path / "tensorboard"
         self.writer: Any = None  # until there is something to write
 
