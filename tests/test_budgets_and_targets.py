@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 import holdfast
+from holdfast.agent.configure import apply
 from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import fingerprint
 from holdfast.registry import SUITES
-from holdfast.runs.configure import apply, configure, read_plan
+from holdfast.runs.configure import configure, read_plan
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import run
 from holdfast.tasks.suite import Suite

@@ -19,6 +19,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
+from holdfast.agent.plan import MOST_THREADS
 from holdfast.agent.progress import FolderRecorder
 from holdfast.cli.main import main
 from holdfast.data.directory import Directory
@@ -27,7 +28,6 @@ from holdfast.errors import DEFECT, Mistake
 from holdfast.learners.sparse import Sparse
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
-from holdfast.runs.plan import MOST_THREADS
 from holdfast.runs.run import reopen, run
 from holdfast.study.running import end
 from holdfast.training import fit as fitting

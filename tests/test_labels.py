@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.agent.configure import apply
+from holdfast.agent.plan import completed
 from holdfast.agent.settings import flattened
 from holdfast.cli.main import main
 from holdfast.cli.run import parse_run
 from holdfast.registry import LEARNERS, SUITES
-from holdfast.runs.configure import BUDGETS, apply, configure, read_plan
-from holdfast.runs.plan import Plan, completed
+from holdfast.runs.configure import BUDGETS, configure, read_plan
+from holdfast.runs.plan import Plan
 from holdfast.study.grid import read_grid
 from holdfast.study.groups import RunResult, read_runs
 from holdfast.study.jobs import expand

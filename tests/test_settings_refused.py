@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import holdfast
+from holdfast.agent.configure import apply
 from holdfast.benchmarks.atari.expert import AtariExpertConfig as Training
 from holdfast.benchmarks.atari.ppo import Ppo
 from holdfast.benchmarks.atari.recording import RecordingConfig
@@ -18,7 +19,7 @@ from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.validation import Range, validated
 from holdfast.errors import Mistake
 from holdfast.registry import LEARNERS
-from holdfast.runs.configure import apply, configure, learner_for, read_plan
+from holdfast.runs.configure import configure, learner_for, read_plan
 from holdfast.runs.options import Options
 from holdfast.runs.plan import Plan
 from holdfast.runs.run import run

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.agent.configure import apply
 from holdfast.benchmarks.toy.field import DiscreteMoves, Field, Rules
 from holdfast.data.episodes import Dataset, Episode
 from holdfast.data.windows import Windows
@@ -14,7 +15,7 @@ from holdfast.learners.dense import DenseConfig, treat
 from holdfast.learners.learner import Learner, windows_of
 from holdfast.learners.sparse import Sparse
 from holdfast.registry import LEARNERS
-from holdfast.runs.configure import apply, configure, learner_for
+from holdfast.runs.configure import configure, learner_for
 from holdfast.runs.options import Options
 from holdfast.runs.plan import Plan
 from holdfast.tasks.environments import InTurn, Protocol

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from holdfast.agent.configure import apply
 from holdfast.agent.settings import flattened
 from holdfast.cli.output import print_lines
 from holdfast.cli.parsing import parse_words
@@ -16,7 +17,7 @@ from holdfast.data.files import read_json
 from holdfast.errors import Mistake
 from holdfast.registry import check_plugins
 from holdfast.runs.config import checked_config
-from holdfast.runs.configure import apply, configure, read_plan, with_protocol
+from holdfast.runs.configure import configure, read_plan, with_protocol
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.forecast import forecast
 from holdfast.runs.options import Flag, Options

@@ -1,48 +1,22 @@
 """The record config.json: the plan of a run, and what it was started with."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
 
+from holdfast.agent.config import Begun
+from holdfast.agent.plan import completed
 from holdfast.data.conform import Conform, conform
 from holdfast.data.files import damaged
 from holdfast.errors import Mistake
 from holdfast.learners.learner import LearnerConfig, learner_spec
 from holdfast.nets.backbone import net_config
 from holdfast.registry import LEARNERS, NETS
-from holdfast.runs.plan import MOST_THREADS, Plan, completed
+from holdfast.runs.plan import Plan
 
 NEEDED = {"config", "suite", "learner", "seed", "order"}  # what every recorded plan must have
 LOOSELY = Conform(partial=True)
-
-
-@dataclass(frozen=True)
-class PluginRecord:
-    """A plugin that a run was started with."""
-
-    file: str  # its name, without its folder
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Begun:
-    """What a run was started with, besides its plan."""
-
-    datasets: dict[str, str] = field(default_factory=dict)  # fingerprints, by task
-    data_returns: dict[str, float] = field(default_factory=dict)  # mean returns, by task
-    threads: int = 1
-    processes: int = 1
-    versions: dict[str, str] = field(default_factory=dict)
-    plugins: list[PluginRecord] = field(default_factory=list)
-    hardware: dict[str, Any] = field(default_factory=dict)
-    command: str | None = None
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.threads <= MOST_THREADS:
-            raise Mistake(f"threads must lie in 1..{MOST_THREADS}, got {self.threads}")
-        if self.processes < 1:
-            raise Mistake(f"processes must be at least 1, got {self.processes}")
 
 
 def checked_config(record: Any, path: Path) -> dict[str, Any]:

@@ -1,30 +1,30 @@
 """From names to settings: the defaults, then the suite's settings for a preset and a budget."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields, is_dataclass, replace
-from functools import cache
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
+from holdfast.agent.configure import (
+    HOLDFAST,
+    apply,
+    default_config,
+    has_setting,
+    planned,
+    read_settings,
+    setting_names,
+    setting_path,
+)
 from holdfast.agent.devices import check_device, check_memory
-from holdfast.data.validation import did_you_mean, shown
+from holdfast.agent.plan import completed
+from holdfast.data.validation import did_you_mean
 from holdfast.errors import Mistake
-from holdfast.learners.dense import DenseConfig
-from holdfast.learners.learner import Learner, LearnerConfig, learner_spec
-from holdfast.nets.backbone import NetConfig, net_config
-from holdfast.registry import LEARNERS, NETS
-from holdfast.runs.plan import Plan, completed
-from holdfast.subnets.claim import SubnetConfig
+from holdfast.learners.learner import Learner, learner_spec
+from holdfast.runs.plan import Plan
 from holdfast.tasks.data_reports import Report, silent
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import Settings, Suite, SuiteSpec, check_suite, suite_spec
 
 PRESETS = ("paper", "holdfast")
-HOLDFAST: Settings = {  # beside the suite's settings of the preset `paper`
-    f"{learner}:{setting}": value
-    for learner in ("affinity-a", "affinity-l", "affinity-h")
-    for setting, value in (("subnets.new", "planned"), ("routing.threshold", "auto"))
-}
 NO_SETTINGS: Settings = MappingProxyType({})
 BUDGETS = ("smoke", "quick", "full", "published")
 GENERAL: dict[str, Settings] = {  # budgets of a suite that does not define its own
@@ -32,13 +32,6 @@ GENERAL: dict[str, Settings] = {  # budgets of a suite that does not define its 
     "quick": {},  # the defaults
     "full": {"fit.steps": 20_000, "protocol.episodes": 100},
 }
-CHOICES = (
-    "suite",
-    "learner",
-    "backbone",
-    "preset",
-    "budget",
-)  # names that decide the settings, and so are not settings themselves
 
 
 def configure(
@@ -101,65 +94,6 @@ def with_protocol(plan: Plan, name: str | None) -> Plan:
     return apply(plan, {"protocol.name": name, **suite_spec(plan.suite).protocols.get(name, {})})
 
 
-def apply(plan: Plan, settings: Settings) -> Plan:
-    """The plan with these settings; `ewc:strength` is for one learner, others for all learners that have them."""
-    if not isinstance(settings, Mapping):
-        raise Mistake(f'settings must be a dict of names and values, as in {{"fit.steps": 500}}, got {shown(settings)}')
-    for name, value in settings.items():
-        only, _, path = str(name).rpartition(":")
-        whole = _path(plan, path)
-        if path in CHOICES or not (_has(plan, whole) or _some_learner_has(path)):
-            others = [replace(plan, config=default_config(learner, net)) for learner in LEARNERS for net in NETS]
-            known = {known for other in others for known in _names(other)}.difference(CHOICES)
-            raise Mistake(f"no learner has a setting {name!r}{did_you_mean(path, known)}")
-        if only in ("", plan.learner):
-            plan = _replaced(plan, whole, value)
-    return plan
-
-
-def _some_learner_has(path: str) -> bool:
-    """Whether some learner has the setting of this dotted name."""
-    return any(_has(default_config(learner, net), path.split(".")) for learner in LEARNERS for net in NETS)
-
-
-def default_config(learner: str, backbone: str) -> LearnerConfig:
-    """A learner's settings before those of a suite."""
-    return _made_config(learner_spec(learner).config, net_config(backbone))
-
-
-@cache
-def _made_config(make: Callable[[NetConfig], LearnerConfig], net: NetConfig) -> LearnerConfig:
-    return make(net)
-
-
-def _names(thing: Any, prefix: str = "") -> Iterator[str]:
-    """The dotted names of all settings; those of a learner without the `config.` before them."""
-    for field in fields(thing):
-        value = getattr(thing, field.name)
-        if is_dataclass(value):
-            yield from _names(value, "" if field.name == "config" else f"{prefix}{field.name}.")
-        else:
-            yield prefix + field.name
-
-
-def _path(plan: Plan, dotted: str) -> list[str]:
-    path = dotted.split(".")
-    return path if path[0] in {field.name for field in fields(plan)} else ["config", *path]
-
-
-def _has(thing: Any, path: list[str]) -> bool:
-    found = is_dataclass(thing) and path[0] in {field.name for field in fields(thing)}
-    return found and (len(path) == 1 or _has(getattr(thing, path[0]), path[1:]))
-
-
-def _replaced(thing: Any, path: list[str], value: Any) -> Any:
-    """A copy of a frozen object with one nested field set to a value; unchanged if it has no such field."""
-    if not is_dataclass(thing) or path[0] not in {field.name for field in fields(thing)}:
-        return thing
-    inner = value if len(path) == 1 else _replaced(getattr(thing, path[0]), path[1:], value)
-    return replace(thing, **{path[0]: inner})  # type: ignore[type-var]
-
-
 def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
     """A new learner for a suite, with the data that the plan names."""
     check_suite(suite)
@@ -174,16 +108,6 @@ def learner_for(plan: Plan, suite: Suite, device: str = "auto") -> Learner:
     made = learner_spec(plan.learner).learner(planned(plan.config, len(plan.order)), plan.seed, device)
     made.plan, made.targets = plan, plan.targets
     return made
-
-
-def planned(config: LearnerConfig, tasks: int) -> LearnerConfig:
-    """The settings; `tasks` or `subnets.tasks`, if the learner has it and it is not set, is the number of tasks."""
-    if isinstance(config, DenseConfig) and config.tasks is None:
-        return replace(config, tasks=tasks)
-    subnets = getattr(config, "subnets", None)
-    if isinstance(subnets, SubnetConfig) and subnets.tasks is None:
-        return replace(config, subnets=replace(subnets, tasks=tasks))  # type: ignore[call-arg]
-    return config
 
 
 def suite_for(plan: Plan, report: Report | None = silent) -> Suite:
@@ -209,8 +133,8 @@ def learner(
     check_suite(suite)
     plan = apply(configure(suite.name, name, preset, budget, seed, suite=suite, backbone=backbone), settings)
     for setting in settings:
-        if ":" not in setting and not _has(plan, _path(plan, setting)):
-            raise Mistake(f"the learner {name} has no setting {setting!r}{did_you_mean(setting, _names(plan))}")
+        if ":" not in setting and not has_setting(plan, setting_path(plan, setting)):
+            raise Mistake(f"the learner {name} has no setting {setting!r}{did_you_mean(setting, setting_names(plan))}")
     return learner_for(plan, suite, device)
 
 
@@ -220,14 +144,4 @@ def read_plan(record: dict[str, Any]) -> Plan:
     if missing:
         raise Mistake(f"the run's config.json lacks {', '.join(sorted(missing))}")
     record = completed(record)
-    return _read(Plan(default_config(record["learner"], record["backbone"]), Protocol()), record)
-
-
-def _read(thing: Any, record: Any) -> Any:
-    """A copy of an object with every value replaced by the recorded one."""
-    if is_dataclass(thing) and isinstance(record, dict):
-        names = {field.name for field in fields(thing)}
-        if names != set(record):
-            raise Mistake(f"the run was made by another version of holdfast: {', '.join(sorted(names ^ set(record)))}")
-        return replace(thing, **{name: _read(getattr(thing, name), record[name]) for name in names})  # type: ignore[type-var]
-    return tuple(record) if isinstance(record, list) else record
+    return read_settings(Plan(default_config(record["learner"], record["backbone"]), Protocol()), record)

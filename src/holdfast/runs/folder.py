@@ -11,6 +11,7 @@ import torch
 
 from holdfast.agent.events import training_seconds
 from holdfast.agent.folder import CONFIG, LearningFolder
+from holdfast.agent.plan import completed
 from holdfast.agent.settings import first_difference
 from holdfast.agent.surroundings import surroundings
 from holdfast.data.conform import conform
@@ -20,7 +21,7 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.registry import check_plugins
 from holdfast.runs.config import checked_config
-from holdfast.runs.plan import Plan, completed
+from holdfast.runs.plan import Plan
 from holdfast.tasks.task import Task
 from holdfast.training.ranks import ranks
 

@@ -3,28 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite, nan
-from typing import Annotated, Any
+from typing import Annotated
 
 from tyro.conf import arg
 
+from holdfast.agent.plan import MOST_THREADS
 from holdfast.data.validation import Range, validate
 from holdfast.errors import Mistake
 from holdfast.learners.learner import LearnerConfig
 from holdfast.tasks.data_choice import DataChoice, DemonstrationCount, Transitions
 from holdfast.tasks.environments import Protocol
-
-LATER: dict[str, Any] = {  # settings that older records lack
-    "config": {
-        "fit": {"whole": True},
-        "subnets": {"tasks": None, "new": None, "biases": "masked", "sources": 1, "private": 0.0, "place": "scores"},
-    },
-    "target": [],
-    "backbone": "dt",
-    "demonstrations": None,
-}
-ONE_NETWORK = ("naive", "cumulative", "ewc", "si")  # learners whose older records lack also the following settings
-LATER_OF_ONE_NETWORK = {"task_id": False, "tasks": None}
-MOST_THREADS = 1_024  # more than the largest machines have cores; with many more, OpenMP ends the process
 
 
 @dataclass(frozen=True)
@@ -91,17 +79,3 @@ def _target(setting: str) -> tuple[str, float]:
     if not task or not isfinite(value):
         raise Mistake(f"target must be TASK=VALUE with a finite number, as in PandaPush=-1.5, got {setting!r}")
     return task, value
-
-
-def completed(record: Mapping[str, Any], later: Mapping[str, Any] = LATER) -> dict[str, Any]:
-    """A recorded plan with defaults for settings that were added later, and with today's names of budgets."""
-    if record.get("learner") in ONE_NETWORK and isinstance(record.get("config"), dict):
-        record = {**record, "config": {**LATER_OF_ONE_NETWORK, **record["config"]}}
-    missing = {name: value for name, value in later.items() if not isinstance(value, dict)}
-    inner = {
-        name: completed(value, later[name])
-        for name, value in record.items()
-        if isinstance(value, dict) and isinstance(later.get(name), dict)
-    }
-    renamed = {"budget": "full"} if record.get("budget") == "paper" else {}  # its settings are all recorded
-    return {**missing, **record, **inner, **renamed}

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from holdfast.agent.plan import completed
 from holdfast.agent.session import ALL_TASKS
 from holdfast.agent.settings import flattened
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.registry import SUITES
 from holdfast.runs.folder import RunFolder
-from holdfast.runs.plan import completed
 from holdfast.study.expert_record import EXPERT
 from holdfast.study.group_labels import label, rank
 from holdfast.study.provenance import Provenance
