@@ -1,5 +1,6 @@
 """A frozen network with a low-rank change of each of its matrices."""
 
+from copy import deepcopy
 from math import prod
 from typing import Any
 
@@ -57,3 +58,13 @@ class Adapted(Backbone):
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "scale": self.scale}
+
+
+@torch.no_grad()
+def merged(net: Backbone) -> Backbone:
+    """A copy of a network for acting; that of an adapted one has the sums as its weights."""
+    if not isinstance(net, Adapted):
+        return deepcopy(net)
+    copy = deepcopy(net.net)
+    copy.load_state_dict({**copy.state_dict(), **net.parameters_in_use()})
+    return copy

@@ -141,11 +141,15 @@ class _Uninitialised(TorchFunctionMode):
         return function(*inputs, **(named or {}))
 
 
-def parameter_count(config: NetConfig, interface: Interface) -> int:
-    """The number of parameters of the network, which is not allocated."""
+def unallocated(config: NetConfig, interface: Interface) -> Backbone:
+    """The network on the device `meta`, where tensors have shapes and take no memory."""
     with torch.random.fork_rng(devices=[]), torch.device("meta"), _Uninitialised():
         try:
-            net = config.build(interface)
+            return config.build(interface)
         except TypeError as problem:
             raise Mistake(f"the backbone of {type(config).__name__} cannot be built: {problem}") from problem
-    return sum(parameter.numel() for parameter in net.parameters())
+
+
+def parameter_count(config: NetConfig, interface: Interface) -> int:
+    """The number of parameters of the network, which is not allocated."""
+    return sum(parameter.numel() for parameter in unallocated(config, interface).parameters())
