@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from bench import curves
+from bench import curves, exported
 from bench.bench import Machine, acting, routing, selection, steps
 from bench.shapes import PANDA
 
@@ -38,3 +38,12 @@ def test_curves_are_shown_in_five_parts_or_in_as_many_as_have_losses(recorded, p
     losses = [(50 * number, 0.1) for number in range(1, recorded + 1)]
     rows = [{"suite": "toy", "way": way, "losses": losses} for way in curves.WAYS]
     assert curves.shown(rows).row_count == parts
+
+
+def test_every_form_of_a_policy_is_timed_and_only_the_folder_of_a_sparse_one_is_smaller():
+    rows = list(exported.measure(replace(PANDA, net=DtConfig(width=32, layers=1, heads=1, context=4)), 3))
+    assert [row.form for row in rows] == 2 * ["policy", "ONNX", "pt2", "folder"]
+    assert all(0 < row.median_ms <= row.p99_ms for row in rows)
+    dense, sparse = rows[:4], rows[4:]
+    assert [one.bytes == other.bytes for one, other in zip(dense, sparse, strict=True)] == [True, True, True, False]
+    assert sparse[3].bytes < 0.6 * dense[3].bytes

@@ -277,6 +277,23 @@ def test_a_layout_of_other_observations_is_refused(tmp_path: Path) -> None:
 # Files
 
 
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_graphs_leave_out_hidden_units_that_only_add_zeros(share: float, tmp_path: Path) -> None:
+    whole, idle = (policy_for(PLAIN, NETS["dt"]) for _ in range(2))
+    with torch.no_grad():
+        for name, parameter in idle.net.named_parameters():
+            if name.endswith("wide.0.weight"):
+                parameter[: int(share * 32)] = 0.0
+            if name.endswith("wide.2.weight"):
+                parameter[:, int((1 - share / 2) * 64) :] = 0.0
+    before = fingerprint(idle)
+    assert_graphs_act_as(idle, [random_game(PLAIN, seed) for seed in range(2)], tmp_path)
+    smaller, larger = (export(policy, tmp_path / "policy.onnx").bytes for policy in (idle, whole))
+    removed = 2 * int(share * 64) * 2 * 16 * 4  # of two blocks, units with 16 incoming and 16 outgoing weights
+    assert larger - smaller == pytest.approx(removed, abs=100)
+    assert fingerprint(idle) == before
+
+
 def test_a_graph_says_nothing_of_the_machine_it_was_made_on(tmp_path: Path) -> None:
     for name in ("policy.onnx", "policy.pt2"):
         export(policy_for(PLAIN, NETS["mlp"]), tmp_path / name)

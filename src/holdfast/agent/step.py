@@ -8,6 +8,7 @@ from holdfast.data.layout import Layout
 from holdfast.nets.adapted import merged
 from holdfast.nets.backbone import State
 from holdfast.nets.policy import Policy
+from holdfast.nets.trunk import remove_idle_units
 from holdfast.tasks.interface import Continuous, Interface
 
 OBSERVATION, REWARD = "observation", "reward"  # inputs
@@ -20,6 +21,7 @@ class Step(nn.Module):
     def __init__(self, policy: Policy, layout: Layout | None = None) -> None:
         super().__init__()
         self.net = merged(policy.net).cpu().eval().requires_grad_(False)
+        remove_idle_units(self.net)
         self.normaliser = policy.normaliser.to("cpu")
         self.target, self.return_scale = policy.target, policy.return_scale
         self.encode = LayoutEncoder(layout, OBSERVATION) if layout else OwnObservations(policy.interface)

@@ -49,6 +49,23 @@ class Block(nn.Module):
         )
 
 
+@torch.no_grad()
+def remove_idle_units(net: nn.Module) -> None:
+    """Removes hidden units of all blocks that have no incoming or no outgoing weights other than zero.
+
+    They add nothing but zeros, since there are no biases and GELU(0) = 0.
+    """
+    for block in net.modules():
+        if isinstance(block, Block):
+            first, last = block.wide[0], block.wide[2]
+            assert isinstance(first, nn.Linear)
+            assert isinstance(last, nn.Linear)
+            used = first.weight.any(1) & last.weight.any(0)
+            first.weight = nn.Parameter(first.weight[used], requires_grad=False)
+            last.weight = nn.Parameter(last.weight[:, used], requires_grad=False)
+            first.out_features = last.in_features = int(used.sum())
+
+
 class Trunk(nn.Module):
     """All blocks, with a LayerNorm before the first and after the last."""
 
