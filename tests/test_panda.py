@@ -393,8 +393,10 @@ def test_what_goes_wrong_in_a_process_is_said_here(make, kind, said):
 def test_a_process_ends_quietly_when_who_asked_leaves_with_an_answer_unread():
     ours, theirs = multiprocessing.Pipe()
     theirs.send("an answer")
+    ours.send(("make", (cloudpickle.dumps(failing), 1)))
+    ours.send(("reset", [0]))
     ours.close()
-    _serve(theirs, cloudpickle.dumps(failing), 1)
+    _serve(theirs)
 
 
 def test_the_simulator_is_quiet(capfd):

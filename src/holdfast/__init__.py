@@ -8,6 +8,7 @@ from holdfast.versions import VERSION
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from holdfast.agent.agent import Agent
     from holdfast.data.episodes import Dataset, Episode
     from holdfast.errors import Mistake
     from holdfast.evaluation.matrix import Matrix
@@ -29,6 +30,7 @@ __all__ = [
     "LEARNERS",
     "NETS",
     "SUITES",
+    "Agent",
     "Continuous",
     "Dataset",
     "Discrete",
@@ -56,6 +58,7 @@ __all__ = [
 ]
 
 MODULES = {  # imported when a name is first used, so that `import holdfast` does not import torch
+    "holdfast.agent.agent": ("Agent",),
     "holdfast.data.episodes": ("Dataset", "Episode"),
     "holdfast.errors": ("Mistake",),
     "holdfast.evaluation.matrix": ("Matrix",),

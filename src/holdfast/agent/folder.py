@@ -4,13 +4,13 @@ import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from holdfast.agent.events import parsed, without_undone
 from holdfast.agent.routes import check_routes
-from holdfast.agent.store import INDEX, Store, identity_of
+from holdfast.agent.store import INDEX, NO_NOTES, Store, identity_of
 from holdfast.data.directory import Directory
 from holdfast.data.files import damaged
 from holdfast.errors import Busy, Mistake
@@ -118,9 +118,15 @@ class LearningFolder(ABC):
         self.event(kind, stage=stage, task=name, step=list(steps.values())[-1], phases=steps)
         return identity
 
-    def commit(self, snapshot: Snapshot, tasks: Sequence[Task], newest_only: bool) -> None:
-        """Keeps a snapshot after these tasks were learned."""
-        self.store.commit(snapshot, {task.name: task.dataset.fingerprint for task in tasks}, newest_only)
+    def commit(
+        self,
+        snapshot: Snapshot,
+        tasks: Sequence[Task],
+        newest_only: bool,
+        records: Mapping[str, dict[str, Any]] = NO_NOTES,
+    ) -> None:
+        """Keeps a snapshot after these tasks were learned, and what an agent notes about them."""
+        self.store.commit(snapshot, {task.name: task.dataset.fingerprint for task in tasks}, newest_only, records)
         self._mend_routes()
 
     # Records

@@ -77,6 +77,7 @@ class Index:
 
     stages: list[Stage] = field(default_factory=list)
     datasets: dict[str, str] = field(default_factory=dict)  # by task: the fingerprint of the data it was learned from
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)  # by task: what an agent notes about it
     unused: list[str] = field(default_factory=list)  # files that the next process to work in the folder may remove
     unfinished: str = ""  # identifies the task that is being learned
     phases: list[str] = field(default_factory=list)  # the fits of the task that is being learned, in order
@@ -113,7 +114,8 @@ class Index:
 
     def to_json(self) -> dict[str, Any]:
         """The record that weights/index.json is."""
-        return asdict(self)
+        record = asdict(self)
+        return record if self.records else {name: value for name, value in record.items() if name != "records"}
 
     def announcing(self, paths: list[str]) -> "Index":
         """The index while these files are written: if that is interrupted, they are known to be unused."""
@@ -128,10 +130,12 @@ class Index:
         """The index without the task that is being learned."""
         return replace(self, unused=self._states(), unfinished="", phases=[])
 
-    def with_stages(self, stages: list[Stage], datasets: Mapping[str, str], newest_only: bool) -> "Index":
+    def with_stages(
+        self, stages: list[Stage], datasets: Mapping[str, str], records: Mapping[str, dict[str, Any]], newest_only: bool
+    ) -> "Index":
         """The next index. Of earlier stages, no memory is kept, and nothing at all if `newest_only`."""
         earlier = [stage.emptied() if newest_only else stage.without_memory() for stage in self.stages]
-        found = Index([*earlier, *stages], {**self.datasets, **datasets})
+        found = Index([*earlier, *stages], {**self.datasets, **datasets}, {**self.records, **records})
         return replace(found, unused=[*sorted(self.used - found.used), *self._states()])
 
     def _states(self) -> list[str]:

@@ -40,6 +40,10 @@ class Session(Generic[Folder]):
         """Notes of a stage that an older folder may lack."""
         return NO_NOTES
 
+    def records(self, tasks: Sequence[Task]) -> dict[str, dict[str, Any]]:
+        """What is noted about tasks that were just learned, by name."""
+        return {}
+
     def bring_learner_to(self, stage: int) -> None:
         """Restores the learner as it was after a stage; one that retains may know later tasks as well."""
         known = len(self.learner.learned) - 1
@@ -83,7 +87,7 @@ class Session(Generic[Folder]):
                 f"learning {tasks[-1].name} changed {moved[0].task}, which must stay equal to the bit (a fault in the "
                 "learner or in this machine): it is not kept, and the folder is as it was before"
             )
-        self.folder.commit(self.learner.snapshot(), tasks, newest_only=self.learner.retains)
+        self.folder.commit(self.learner.snapshot(), tasks, self.learner.retains, self.records(tasks))
         self._certify(stage, found)
 
     def certify(self, stage: int) -> None:

@@ -57,11 +57,17 @@ class Store:
 
     # Learned tasks
 
-    def commit(self, snapshot: Snapshot, datasets: Mapping[str, str], newest_only: bool) -> None:
+    def commit(
+        self,
+        snapshot: Snapshot,
+        datasets: Mapping[str, str],
+        newest_only: bool,
+        records: Mapping[str, dict[str, Any]] = NO_NOTES,
+    ) -> None:
         """Keeps a snapshot; the new index makes it valid, all of it at once.
 
-        `datasets` are the fingerprints of the new tasks' data. With `newest_only`, the snapshot serves the earlier
-        stages too, and theirs are removed.
+        `datasets` are the fingerprints of the new tasks' data, and `records` what an agent notes about these tasks.
+        With `newest_only`, the snapshot serves the earlier stages too, and theirs are removed.
         """
         learned = len(snapshot.notes["learned"])
         tensors = {f"{WEIGHTS}{name}": found for name, found in snapshot.weights.items()}
@@ -77,7 +83,7 @@ class Store:
         files |= {name: before[name] for name in same}  # one file serves both stages
         together = [TOGETHER] * (learned - len(self.index.stages) - 1)
         stages = [*together, Stage(files, snapshot.notes, snapshot.bytes())]
-        self._write_index(self.index.with_stages(stages, datasets, newest_only))
+        self._write_index(self.index.with_stages(stages, datasets, records, newest_only))
         self.remove_unused()
 
     def snapshot(self, stage: int, older: Mapping[str, Any] = NO_NOTES) -> Snapshot:

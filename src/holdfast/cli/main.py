@@ -17,13 +17,14 @@ from holdfast.errors import BUSY, DEFECT, MISTAKE, BrokenRetention, Busy, Interr
 from holdfast.registry import load_plugin
 from holdfast.versions import VERSION
 
-COMMANDS = {  # each is a file of this folder, with a function and, but for `expert`, a class of settings
+COMMANDS = {  # each is a file of this folder, with a function and, but for `expert` and `agent`, a class of settings
     "run": "learn a suite's tasks one after another; the same command again resumes",
     "evaluate": "evaluate what a run has no results of yet",
     "show": "print a run's results, routes and certificate, or how far it is",
     "sweep": "carry out the runs of a grid, on this machine or on Ray; the same command again resumes",
     "table": "print the paper's tables from runs, beside the published numbers",
     "report": "make a page of runs: one file, with figures and videos, that opens offline",
+    "agent": "learn your own data into a folder that forgets nothing; list and verify it",
     "data": "build, check or list recorded data",
     "expert": "train or tune the expert of a task, and record or score it",
     "suites": "list the suites: sequences of tasks to learn",
@@ -48,7 +49,7 @@ RENAMED = {
     "--again": "--rebuild",
     "--no-evaluate": "--evaluate=none",
 }
-RESUMED = ("run", "evaluate", "sweep", "data")  # commands that resume where they were interrupted
+RESUMED = ("run", "evaluate", "sweep", "data", "agent")  # commands that resume where they were interrupted
 LISTS = ("suites", "learners", "nets", "completion")  # commands that only print, and import while they do
 INTERRUPTED = 130  # 128 + SIGINT, the shell's convention
 UNREAD = 141  # 128 + SIGPIPE
@@ -145,7 +146,7 @@ def function_of(name: str) -> Callable[[Sequence[str]], None]:
 
 
 def settings_of(name: str) -> Any:
-    """The class of a command's settings; none for `expert`, whose settings depend on the task."""
+    """The class of a command's settings; none for `expert` and `agent`, whose settings depend on the next word."""
     return getattr(import_module(f".{name}", __package__), f"{name.title()}Command", None)
 
 

@@ -69,6 +69,14 @@ class Directory:
             raise self._unreadable(problem, name) from problem
         return True
 
+    def size(self, name: str) -> int:
+        """The bytes of a file."""
+        try:
+            with self._parent(name) as (folder, last):
+                return os.stat(last, dir_fd=folder, follow_symlinks=False).st_size
+        except OSError as problem:
+            raise self._unreadable(problem, name) from problem
+
     def names(self) -> list[str]:
         """The names of the entries in the folder."""
         return os.listdir(self.descriptor)

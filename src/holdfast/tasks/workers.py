@@ -154,12 +154,18 @@ os.register_at_fork(after_in_child=IDLE.clear)  # they serve the parent
 def _work(errors: Connection, pipe: Connection) -> None:
     os.dup2(errors.fileno(), 2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _serve(pipe)
+
+
+def _serve(pipe: Connection) -> None:
+    """Serves environments one after another until the parent closes the pipe."""
     with suppress(EOFError, OSError):  # closed or reset by the parent
         while True:
-            _serve(pipe, *pipe.recv()[1])
+            _, (make, lanes) = pipe.recv()
+            _serve_environments(pipe, make, lanes)
 
 
-def _serve(pipe: Connection, make: bytes, lanes: int) -> None:
+def _serve_environments(pipe: Connection, make: bytes, lanes: int) -> None:
     """Serves requests until the environments are to be closed."""
     environments: InTurn | None = None
     answer: Any

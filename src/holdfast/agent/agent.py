@@ -1,0 +1,232 @@
+"""The agent: a folder that learns one dataset after another, keeps all of them to the bit, and acts."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from holdfast.agent.agent_folder import AgentFolder
+from holdfast.agent.configure import HOLDFAST, apply, default_config
+from holdfast.agent.devices import check_device, check_memory
+from holdfast.agent.own_environment import OwnPolicy, environments_of, make
+from holdfast.agent.plan import AgentPlan
+from holdfast.agent.progress import Screen
+from holdfast.agent.session import Session, threads
+from holdfast.agent.task_record import TaskRecord, note
+from holdfast.data.episodes import Dataset
+from holdfast.data.sources import Where
+from holdfast.errors import Mistake
+from holdfast.evaluation.offline import offline_score
+from holdfast.evaluation.rollouts import Evaluation, evaluate
+from holdfast.learners.learner import Learner, learner_spec
+from holdfast.tasks.environments import Protocol
+from holdfast.tasks.recorded import Recorded, defaults_from, held_out, read
+from holdfast.tasks.suite import Settings
+from holdfast.tasks.task import Task
+from holdfast.training.cache import NoCache
+
+LEARNER, BACKBONE = "affinity-l", "dt"
+SETTINGS: Settings = MappingProxyType(
+    {
+        **HOLDFAST,
+        "net.timesteps": "waves",  # a table of timesteps would be the largest part of every task
+        "fit.whole": False,
+        "fit.learning_rate": 1e-3,
+        "fit.schedule": "one-cycle",
+    }
+)
+BUDGETS: Mapping[str, int] = {"smoke": 20, "quick": 1_000, "full": 20_000}  # training steps
+SHORTEST = 64  # horizons are rounded up to this or twice as much, and so on, so that tasks can share a copy
+EPISODES = 10  # that are played in the environment after learning
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What learning a task gave."""
+
+    name: str
+    record: TaskRecord
+    route: dict[str, Any]
+    bytes: dict[str, int]
+    """What keeping the agent costs now: weights, memory, total."""
+    played: Evaluation | None
+    """Episodes in the environment, if it is known and installed; rewards as the environment gives them."""
+    notes: tuple[str, ...]
+    """What was left out or assumed."""
+
+
+class Agent:
+    """Learns tasks into a folder, which is created on first use. A finished run's folder is an agent as well."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        learner: str | None = None,
+        backbone: str | None = None,
+        seed: int | None = None,
+        *,
+        settings: Settings | None = None,
+        device: str = "auto",
+    ) -> None:
+        """Opens the agent in this folder; the settings are those of a new one, and cannot be changed afterwards."""
+        self.path, self.device = Path(path), check_device(device)
+        self.folder = AgentFolder(path, plan_of(learner or LEARNER, backbone or BACKBONE, seed or 0, settings or {}))
+        kept = self.folder.plan
+        asked = AgentPlan(
+            kept.config, learner or kept.learner, backbone or kept.backbone, kept.seed if seed is None else seed
+        )
+        self.folder.check_plan(apply(asked, settings or {}))
+
+    @property
+    def tasks(self) -> list[str]:
+        """The learned tasks, in order."""
+        self.folder.store.load()
+        return self.folder.store.learned
+
+    def record(self, name: str) -> TaskRecord | None:
+        """The notes about a learned task; a task that a run planned has none."""
+        if name not in self.tasks:
+            raise Mistake(f"{self.path} has not learned {name}: it knows {', '.join(self.tasks) or 'nothing yet'}")
+        found = self.folder.store.index.records.get(name)
+        return TaskRecord.read(found) if found else None
+
+    def copy_of(self, name: str) -> int | None:
+        """The copy that a task is in, as it was routed; None for a learner without routing."""
+        routes = self.folder.routes_by(len(self.tasks))
+        return next((route["copy"] for route in routes if route["task"] == name), None)
+
+    def bytes_of(self, name: str) -> int:
+        """The size of the file that holds what only this task needs; 0 for a learner that keeps no such file."""
+        file = self.folder.store.index.stages[-1].weights.get(f"task-{name}")
+        return self.folder.directory.size(file.path) if file else 0
+
+    def learn(
+        self,
+        name: str,
+        data: Where,
+        env: str | None = None,
+        budget: str = "quick",
+        *,
+        target: float | None = None,
+        quiet: bool = False,
+    ) -> Learned:
+        """Learns a task from recorded episodes; if it is interrupted, the same call continues.
+
+        `env` is the id of a Gymnasium environment, if the data does not name it. `target` is the return that the policy
+        is asked for, by default the 0.9 quantile of the data's returns.
+        """
+        steps = budget_steps(budget)
+        found = read(data, make(env) if env else None)
+        where = str(data) if isinstance(data, str | Path) else "Python"
+        record = note(found, defaults_from(found.dataset), where, target, budget)
+        record = replace(record, environment=env or record.environment)
+        task, kept_back = own_task(name, found, record, self.folder.plan.seed)
+        with ExitStack() as stack:
+            folder = stack.enter_context(self.folder)
+            folder.check_finished()
+            learner = self._learner(steps)
+            check_memory(learner.config, task.interface, self.device)
+            if name in folder.store.learned:
+                raise Mistake(f"{self.path} has already learned a task {name}: give the new one another name")
+            folder.store.check_memory_kept()
+            stack.enter_context(threads(folder.record["threads"]))
+            screen = stack.enter_context(Screen(quiet))
+            session = AgentSession(folder, learner, screen, None, NoCache(), 30.0, record, kept_back)
+            session.learn([task], no_data)
+            folder.store.remove_state()
+            route = next((route for route in learner.routes() if route["task"] == name), {})
+            cost = folder.store.bytes(-1)
+        return Learned(name, session.note, route, cost, self._play(task, learner, record), found.notes)
+
+    def policy(self, name: str) -> OwnPolicy:
+        """The policy of a learned task: raw observations and rewards in, the environment's actions out."""
+        record = self.record(name)
+        if record is None:
+            raise Mistake(f"{name} is a task of the run's suite: holdfast.reopen({str(self.path)!r}) gives its policy")
+        return OwnPolicy(self._learner().policy(name), record.read_layout(), record.reward_scale)
+
+    def verify(self) -> list[str]:
+        """Computes every task's fingerprint again from the files, and raises unless it is that of its certificate."""
+        self._learner()
+        return self.tasks
+
+    def _learner(self, steps: int | None = None) -> Learner:
+        """The learner with all that was learned, its certificates checked."""
+        plan = self.folder.plan
+        config = plan.config if steps is None else replace(plan.config, fit=replace(plan.config.fit, steps=steps))
+        learner = learner_spec(plan.learner).learner(config, plan.seed, self.device)
+        if learner.joint:
+            raise Mistake(f"{plan.learner} learns all tasks at once, and an agent one after another")
+        self.folder.store.load()
+        if self.folder.store.learned:
+            self.folder.store.restore(learner, len(self.folder.store.learned) - 1)
+        return learner
+
+    def _play(self, task: Task, learner: Learner, record: TaskRecord) -> Evaluation | None:
+        if not task.environments:
+            return None
+        played = evaluate(learner.policy(task.name), task, Protocol(episodes=EPISODES, lanes=EPISODES))
+        self.folder.event("play", task=task.name, mean=played.mean / record.reward_scale)
+        return replace(played, returns=[found / record.reward_scale for found in played.returns])
+
+
+@dataclass
+class AgentSession(Session[AgentFolder]):
+    """An agent's folder that this process works in; scores what it learned."""
+
+    note: TaskRecord
+    held_out: Dataset | None
+
+    def records(self, tasks: Sequence[Task]) -> dict[str, dict[str, Any]]:
+        if self.held_out:
+            score = offline_score(self.learner.policy(tasks[0].name), self.held_out)
+            self.note = replace(self.note, score={**score, **constant_score(tasks[0], self.held_out)})
+        return {tasks[0].name: self.note.record()}
+
+
+def plan_of(learner: str, backbone: str, seed: int, settings: Settings) -> AgentPlan:
+    """The plan of a new agent."""
+    plan = AgentPlan(default_config(learner, backbone), learner, backbone, seed)
+    return apply(apply(plan, SETTINGS), settings)
+
+
+def budget_steps(budget: str) -> int:
+    """The training steps of a budget."""
+    if budget not in BUDGETS:
+        raise Mistake(f"there is no budget {budget!r}; there are {', '.join(BUDGETS)}")
+    return BUDGETS[budget]
+
+
+def own_task(name: str, found: Recorded, record: TaskRecord, seed: int) -> tuple[Task, Dataset | None]:
+    """The task of a user's data, and its held-out episodes."""
+    scaled = replace(found.dataset, rewards=found.dataset.rewards * np.float32(record.reward_scale))
+    learned_from, kept_back = held_out(scaled, seed)
+    horizon = SHORTEST
+    while horizon < int(scaled.lengths.max()):
+        horizon *= 2
+    interface = replace(found.interface, horizon=horizon)
+    environments = None
+    if record.environment:
+        environments = environments_of(record.environment, found.layout, record.reward_scale, horizon)
+    target = record.target * record.reward_scale
+    return Task(name, interface, target, lambda: learned_from, environments), kept_back
+
+
+def constant_score(task: Task, dataset: Dataset) -> dict[str, float]:
+    """The score on these episodes of a policy that always does the same: the mean or the most frequent action."""
+    recorded = task.dataset.actions
+    if recorded.ndim > 1:
+        mean = recorded.mean(axis=0)
+        return {"constant squared error": float(((dataset.actions - mean) ** 2).mean())}
+    counts = np.bincount(recorded, minlength=int(max(recorded.max(), dataset.actions.max())) + 1) + 1
+    likelihoods = np.log(counts / counts.sum())
+    return {"constant likelihood": float(np.exp(likelihoods[dataset.actions].mean()))}
+
+
+def no_data(name: str) -> Dataset:
+    """Raises: an agent keeps no data."""
+    raise Mistake(f"this learner needs the data of {name} to learn another task, which an agent does not keep")

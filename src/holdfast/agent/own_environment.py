@@ -1,0 +1,79 @@
+"""The environment of a user's task, as the network sees it, and a policy that acts as the environment expects."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from holdfast.data.layout import Layout
+from holdfast.data.validation import shown
+from holdfast.errors import Mistake
+from holdfast.nets.policy import Policy
+from holdfast.tasks.environments import InTurn, Protocol
+
+
+class Encoded(gymnasium.Wrapper):
+    """Encodes observations, decodes actions, scales rewards, and ends an episode after `horizon` steps."""
+
+    def __init__(self, env: gymnasium.Env, layout: Layout, reward_scale: float, horizon: int) -> None:
+        super().__init__(env)
+        self.layout, self.reward_scale, self.horizon = layout, reward_scale, horizon
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        self.steps = 0
+        return self.layout.encode_observation(observation), info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, ended, cut, info = self.env.step(self.layout.decode_action(action))
+        self.steps += 1
+        cut = cut or self.steps >= self.horizon
+        return self.layout.encode_observation(observation), float(reward) * self.reward_scale, ended, cut, info
+
+
+def make(environment: str) -> gymnasium.Env:
+    """The environment with this id."""
+    try:
+        return gymnasium.make(environment)
+    except (gymnasium.error.Error, ImportError, ValueError, TypeError) as problem:
+        first = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
+        raise Mistake(f"the environment {shown(environment)} cannot be made here: {first}") from problem
+
+
+def environments_of(
+    environment: str, layout: Layout, reward_scale: float, horizon: int
+) -> Callable[[Protocol], InTurn]:
+    """Makes the environments in which a task is evaluated."""
+    return partial(_in_turn, partial(_encoded, environment, layout, reward_scale, horizon))
+
+
+def _encoded(environment: str, layout: Layout, reward_scale: float, horizon: int) -> Encoded:
+    return Encoded(make(environment), layout, reward_scale, horizon)
+
+
+def _in_turn(made: Callable[[], gymnasium.Env], protocol: Protocol) -> InTurn:
+    return InTurn(made, min(protocol.lanes, protocol.episodes))
+
+
+class OwnPolicy:
+    """Acts in a user's environment: raw observations and rewards in, the environment's actions out."""
+
+    def __init__(self, policy: Policy, layout: Layout, reward_scale: float) -> None:
+        self.policy, self.layout, self.reward_scale = policy, layout, reward_scale
+        self.single = True
+
+    def reset(self, count: int | None = None) -> None:
+        """Starts one episode, or `count` episodes that are stepped together."""
+        self.single = count is None
+        self.policy.reset(count)
+
+    def act(self, observation: Any, reward: Any = 0.0) -> Any:
+        """The action for this observation, given the reward of the last action; several rows with several episodes."""
+        scaled = np.asarray(reward, np.float64) * self.reward_scale
+        if self.single:
+            seen = self.layout.encode_observation(observation)
+            return self.layout.decode_action(self.policy.act(seen, scaled))
+        seen = self.layout.encode_observations(observation)
+        return self.layout.decode_actions(self.policy.act(seen, scaled))

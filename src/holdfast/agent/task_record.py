@@ -1,0 +1,67 @@
+"""What an agent notes about a task: how its raw observations, actions and rewards became what the network sees."""
+
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.data.conform import conform
+from holdfast.data.layout import Layout
+from holdfast.tasks.recorded import Defaults, Recorded
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """The notes about a learned task, as plain data."""
+
+    layout: dict[str, Any]
+    """How raw observations and actions are encoded."""
+    reward_scale: float
+    """Number that raw rewards are multiplied by, so that returns have the size that the network is given."""
+    target: float
+    """The raw return that the policy is asked for."""
+    has_rewards: bool
+    """Whether rewards were recorded; otherwise the task was cloned, and there is no return to ask for."""
+    environment: str | None
+    """The id of its environment, if known."""
+    data: str
+    """Where the data was."""
+    episodes: int
+    """Number of episodes that were learned from."""
+    transitions: int
+    """Number of steps that were learned from."""
+    budget: str
+    """How long it was trained."""
+    learned_at: str
+    """When it was learned, in UTC."""
+    score: dict[str, float] = field(default_factory=dict)
+    """On held-out episodes; beside it that of a constant policy."""
+
+    @classmethod
+    def read(cls, record: Any) -> "TaskRecord":
+        """The notes that `record` wrote; raises if they are none."""
+        return conform(record, cls, "records")
+
+    def record(self) -> dict[str, Any]:
+        """The notes as plain data."""
+        return asdict(self)
+
+    def read_layout(self) -> Layout:
+        """The layout of its raw observations and actions."""
+        return Layout.read(self.layout)
+
+
+def note(found: Recorded, defaults: Defaults, where: str, target: float | None, budget: str) -> TaskRecord:
+    """The notes about a task before it is learned."""
+    wanted = defaults.target if target is None else target
+    return TaskRecord(
+        layout=found.layout.record(),
+        reward_scale=1.0 / defaults.return_scale,
+        target=wanted if found.has_rewards else 0.0,
+        has_rewards=found.has_rewards,
+        environment=found.environment,
+        data=where,
+        episodes=len(found.dataset),
+        transitions=found.dataset.steps,
+        budget=budget,
+        learned_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )

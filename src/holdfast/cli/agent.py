@@ -1,0 +1,182 @@
+"""The command `holdfast agent`: learns your own data into a folder, lists it and verifies it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.agent.agent import Agent, Learned
+from holdfast.agent.folder import CONFIG
+from holdfast.cli.output import Output, print_json, print_lines
+from holdfast.cli.parsing import parse_words
+from holdfast.data.printable import printable
+from holdfast.data.validation import did_you_mean
+from holdfast.errors import Mistake
+from holdfast.runs.options import Flag
+
+Folder = Annotated[Path, tyro.conf.Positional]
+
+
+@dataclass(frozen=True)
+class LearnCommand:
+    """Learn a task from your own data; the agent's folder is created on first use.
+
+    If it is interrupted, the same command continues.
+    """
+
+    folder: Folder
+    """The agent's folder, or the folder of a finished run."""
+    name: Annotated[str, tyro.conf.Positional]
+    """Name of the task."""
+    data: str
+    """A Minari dataset (id or folder), an HDF5 file in D4RL's layout, a NumPy .npz file, or a LeRobot folder."""
+    env: str | None = None
+    """Id of the Gymnasium environment to play in, if the data does not name it."""
+    budget: str = "quick"
+    """How long to train: smoke (seconds), quick (minutes) or full."""
+    target: float | None = None
+    """The return to ask the policy for; by default the 0.9 quantile of the data's returns."""
+    device: str = "auto"
+    """Device to train on: auto, cpu or cuda."""
+    json: Flag = False
+    """Print the result as JSON."""
+    quiet: Flag = False
+    """Show no progress."""
+
+
+@dataclass(frozen=True)
+class ListCommand:
+    """List the tasks of an agent: copies, scores, dates and bytes."""
+
+    folder: Folder
+    """The agent's folder, or a run folder."""
+    json: Flag = False
+    """Print the list as JSON."""
+
+
+@dataclass(frozen=True)
+class VerifyCommand:
+    """Compute every certificate again from the files."""
+
+    folder: Folder
+    """The agent's folder, or a run folder."""
+    json: Flag = False
+    """Print the result as JSON."""
+
+
+def agent_command(words: Sequence[str]) -> None:
+    """Does what the first word says."""
+    if not words or words[0] in ("-h", "--help"):
+        print_lines(USAGE)
+        return
+    verb, *rest = words
+    if verb not in VERBS:
+        raise Mistake(f"there is no command agent {verb!r}{did_you_mean(verb, VERBS)}; there are {', '.join(VERBS)}")
+    kind, action = VERBS[verb]
+    action(parse_words(kind, f"agent {verb}", rest))
+
+
+def learn(command: LearnCommand) -> None:
+    """Learns a task, and prints where it went, what it cost and how well it does."""
+    agent = Agent(command.folder, device=command.device)
+    learned = agent.learn(
+        command.name, command.data, command.env, command.budget, target=command.target, quiet=command.quiet
+    )
+    if command.json:
+        played = learned.played.returns if learned.played else None
+        kept = {"bytes": learned.bytes, "returns": played, "notes": learned.notes}
+        print_json({"name": learned.name, **asdict(learned.record), "route": learned.route, **kept})
+        return
+    print_lines("\n".join(learned_lines(learned)))
+
+
+def learned_lines(learned: Learned) -> list[str]:
+    """What learning gave, in words."""
+    record = learned.record
+    lines = [*learned.notes, f"learned {learned.name} from {record.episodes} episodes ({record.transitions:,} steps)"]
+    if learned.route:
+        source = f", beginning from {learned.route['source']}" if learned.route["source"] else ""
+        lines.append(f"copy {learned.route['copy']}{source}: {learned.route['reason']}")
+    if record.has_rewards:
+        lines.append(f"asked for a return of {record.target:.4g}")
+    lines += [f"{name} on held-out episodes: {value:.4g}" for name, value in record.score.items()]
+    if learned.played:
+        returns = learned.played.returns
+        lines.append(
+            f"mean return in {record.environment}: {np.mean(returns):.4g} ({learned.played.distinct} episodes)"
+        )
+    weights, memory = (learned.bytes[part] / 1e6 for part in ("weights", "memory"))
+    lines.append(f"the agent takes {weights:.2f} MB, and {memory:.2f} MB more that only learning on needs")
+    return [*lines, "certificate: every task equal to the bit"]
+
+
+def list_tasks(command: ListCommand) -> None:
+    """Prints the tasks of an agent."""
+    agent = opened(command.folder)
+    rows = [row(agent, name) for name in agent.tasks]
+    if command.json:
+        print_json(rows)
+        return
+    if not rows:
+        print_lines(f"{command.folder} has learned nothing yet")
+        return
+    table = Table()
+    for name in rows[0]:
+        table.add_column(name, justify="left" if name == "task" else "right")
+    for found in rows:
+        table.add_row(*(Text(printable(_shown(value))) for value in found.values()))
+    Output().print(table)
+
+
+def row(agent: Agent, name: str) -> dict[str, Any]:
+    """A task's line in the list."""
+    record, copy = agent.record(name), agent.copy_of(name)
+    score = next(iter(record.score.items()), None) if record else None
+    return {
+        "task": name,
+        "copy": copy,
+        "episodes": record.episodes if record else None,
+        "target": record.target if record and record.has_rewards else None,
+        "score": f"{score[0]} {score[1]:.4g}" if score else None,
+        "MB": round(agent.bytes_of(name) / 1e6, 3),
+        "learned": record.learned_at if record else None,
+    }
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def verify(command: VerifyCommand) -> None:
+    """Checks every certificate."""
+    tasks = opened(command.folder).verify()
+    if command.json:
+        print_json({"tasks": tasks, "equal": True})
+        return
+    print_lines(f"all {len(tasks)} tasks are equal to the bit to their certificates: {', '.join(tasks)}")
+
+
+def opened(folder: Path) -> Agent:
+    """The agent in a folder that exists."""
+    if not (folder / CONFIG).exists():
+        raise Mistake(f"there is no agent in {folder}: holdfast agent learn {folder} NAME --data WHERE makes one")
+    return Agent(folder, device="cpu")
+
+
+VERBS: dict[str, tuple[Any, Callable[[Any], None]]] = {
+    "learn": (LearnCommand, learn),
+    "list": (ListCommand, list_tasks),
+    "verify": (VerifyCommand, verify),
+}
+USAGE = """usage: holdfast agent COMMAND FOLDER ...
+
+  learn     learn a task from your own data: holdfast agent learn FOLDER NAME --data WHERE
+  list      list the tasks of an agent
+  verify    compute every certificate again from the files
+
+holdfast agent COMMAND --help tells more."""

@@ -1,0 +1,221 @@
+"""An agent learns data of any kind, one task after another, and nothing that it learned before moves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+import holdfast
+from holdfast.agent.agent import Agent, Learned
+from holdfast.cli.main import main
+from holdfast.errors import Busy, Interrupted, Mistake
+from tests.recorded_data import ENVIRONMENTS, Played, as_dicts, play, write_npz
+from tests.tiny import QUIET, SMALL, tiny_learner, tiny_suite
+
+KINDS = ["cartpole", "pendulum", "dict", "multi", "taxi", "images", "tuple"]
+SETTINGS = {name: value for name, value in SMALL.items() if name.startswith(("net.", "fit."))}
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return Agent(tmp_path / "agent", settings=SETTINGS, device="cpu")
+
+
+def learn(agent: Agent, name: str, kind: str, **more: Any) -> Learned:
+    return agent.learn(name, as_dicts(played(kind)), budget="smoke", quiet=True, **more)
+
+
+def played(kind: str) -> list[Played]:
+    return play(ENVIRONMENTS[kind])
+
+
+def row(observations: Any, step: int) -> Any:
+    """The raw observation of one step."""
+    if isinstance(observations, dict):
+        return {key: row(part, step) for key, part in observations.items()}
+    if isinstance(observations, tuple):
+        return tuple(row(part, step) for part in observations)
+    return observations[step]
+
+
+def actions(agent: Agent, name: str, kind: str) -> bytes:
+    """What the policy of a task does on recorded observations."""
+    policy, episode = agent.policy(name), played(kind)[0]
+    policy.reset()
+    steps = range(len(episode.rewards))
+    return b"".join(np.asarray(policy.act(row(episode.observations, step), 1.0)).tobytes() for step in steps)
+
+
+def test_tasks_of_any_interface_in_any_order_leave_earlier_ones_as_they_were(agent):
+    known: dict[str, tuple[str, bytes]] = {}
+    for number, kind in enumerate(np.random.default_rng(0).choice(KINDS, 8).tolist()):
+        name = f"{kind}-{number}"
+        learn(agent, name, kind)
+        known[name] = (kind, actions(agent, name, kind))
+        assert agent.verify() == list(known)
+    again = Agent(agent.path)
+    for name, (kind, did) in known.items():
+        assert actions(again, name, kind) == did
+
+
+def test_a_policy_takes_raw_observations_and_gives_actions_of_the_environment(agent):
+    for kind in KINDS:
+        learn(agent, kind, kind)
+        policy, env = agent.policy(kind), ENVIRONMENTS[kind]()
+        policy.reset()
+        observation, _ = env.reset(seed=0)
+        for _ in range(3):
+            action = policy.act(observation)
+            assert env.action_space.contains(action), (kind, action)
+            observation, *_ = env.step(action)
+
+
+def test_several_episodes_at_once_are_those_one_after_the_other(agent):
+    learn(agent, "swing", "pendulum")
+    policy, episode = agent.policy("swing"), played("pendulum")[0]
+    policy.reset(2)
+    together = [policy.act(episode.observations[[step, step + 1]], np.zeros(2)) for step in range(3)]
+    policy.reset()
+    alone = [policy.act(episode.observations[step]) for step in range(3)]
+    np.testing.assert_allclose(np.stack(together)[:, 0], np.stack(alone), atol=1e-5)
+
+
+def test_learning_says_where_the_task_went_what_it_cost_and_how_well_it_does(agent):
+    first = learn(agent, "balance", "cartpole", env="CartPole-v1")
+    assert first.route["opened"]
+    assert first.bytes["weights"] > 0
+    assert len(first.played.returns) == 10
+    assert all(value == round(value) for value in np.round(first.played.returns, 6))  # raw rewards of 1 a step
+    assert set(first.record.score) == {"likelihood", "constant likelihood"}
+    assert first.record.episodes == 3
+    second = learn(agent, "swing", "pendulum")
+    assert second.route["reason"] == "no learned task has its interface"
+    assert second.played is None
+    assert set(second.record.score) == {"squared error", "constant squared error"}
+
+
+def test_data_without_rewards_is_cloned_without_a_return_to_ask_for(agent):
+    without = [{name: value for name, value in vars(one).items() if name != "rewards"} for one in played("pendulum")]
+    learned = agent.learn("swing", without, budget="smoke", quiet=True)
+    assert not learned.record.has_rewards
+    assert learned.record.target == 0
+    assert any("reward" in note for note in learned.notes)
+
+
+def test_interrupted_learning_continues_and_ends_at_the_same_bits(tmp_path, monkeypatch):
+    whole = Agent(tmp_path / "whole", settings=SETTINGS, device="cpu")
+    learn(whole, "swing", "pendulum")
+    agent = Agent(tmp_path / "agent", settings=SETTINGS, device="cpu")
+
+    def stopped(recorder, *_):
+        raise Interrupted("interrupted", 2)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
+        patch.setattr("holdfast.agent.session.Session._commit", stopped)
+        with pytest.raises(Interrupted):
+            learn(agent, "swing", "pendulum")
+    assert agent.tasks == []
+    learn(agent, "swing", "pendulum")
+    assert [one.fingerprint for one in agent.folder.read_certificates()] == [
+        one.fingerprint for one in whole.folder.read_certificates()
+    ]
+
+
+def test_a_second_process_is_refused_while_one_learns(agent):
+    with Agent(agent.path).folder, pytest.raises(Busy, match="another process is working in"):
+        learn(agent, "swing", "pendulum")
+    assert agent.tasks == []
+
+
+def test_a_finished_run_is_an_agent_that_learns_on(tmp_path):
+    suite = tiny_suite("toy-continuous", 2)
+    holdfast.run(suite, tiny_learner("affinity-l", suite), tmp_path / "run", QUIET)
+    before = holdfast.reopen(tmp_path / "run", "cpu", suite)[1]
+    agent = Agent(tmp_path / "run", device="cpu")
+    assert agent.verify() == suite.names
+    learn(agent, "swing", "pendulum")
+    assert agent.tasks == [*suite.names, "swing"]
+    suite_after, after = holdfast.reopen(tmp_path / "run", "cpu", suite)
+    assert after.learned == agent.tasks
+    for name in suite_after.names:
+        ours, theirs = before.policy(name).net.state_dict(), after.policy(name).net.state_dict()
+        assert all((ours[part] == theirs[part]).all() for part in ours)
+    with pytest.raises(Mistake, match="is a task of the run's suite"):
+        agent.policy(suite.names[0])
+
+
+def test_a_changed_file_is_found(agent):
+    learn(agent, "swing", "pendulum")
+    file = next((agent.path / "weights").glob("task-swing*.safetensors"))
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(Mistake, match="task-swing"):
+        agent.verify()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"budget": "long"}, "there is no budget 'long'"),
+        ({"env": "Nowhere-v0"}, "the environment 'Nowhere-v0' cannot be made here"),
+        ({"data": "nowhere.npz"}, "there is no file or folder"),
+        ({"name": "../up"}, "a task's name must consist of letters"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_nothing_is_lost(agent, arguments, sentence):
+    learn(agent, "swing", "pendulum")
+    given = {"name": "more", "data": as_dicts(played("pendulum")), "quiet": True, "budget": "smoke", **arguments}
+    with pytest.raises(Mistake, match=sentence):
+        agent.learn(**given)
+    assert agent.verify() == ["swing"]
+
+
+def test_a_name_is_learned_once_and_settings_stay(agent):
+    learn(agent, "swing", "pendulum")
+    with pytest.raises(Mistake, match="has already learned a task swing"):
+        learn(agent, "swing", "pendulum")
+    with pytest.raises(Mistake, match="is an agent with learner = affinity-l, not packnet"):
+        Agent(agent.path, "packnet")
+    with pytest.raises(Mistake, match="multitask learns all tasks at once"):
+        learn(Agent(agent.path.parent / "other", "multitask"), "swing", "pendulum")
+
+
+def test_the_command_line_learns_lists_and_verifies(tmp_path, capsys):
+    data = write_npz(played("cartpole"), tmp_path)
+    folder = str(tmp_path / "agent")
+    Agent(folder, settings=SETTINGS, device="cpu")
+    main(["agent", "list", folder])
+    assert "has learned nothing yet" in capsys.readouterr().out
+    main(["agent", "learn", folder, "balance", "--data", str(data), "--budget", "smoke", "--env", "CartPole-v1"])
+    told = capsys.readouterr().out
+    assert "learned balance from 3 episodes" in told
+    assert "mean return in CartPole-v1" in told
+    assert "certificate: every task equal to the bit" in told
+    main(["agent", "list", folder, "--json"])
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["task"], listed["copy"], listed["episodes"]) == ("balance", 0, 3)
+    main(["agent", "verify", folder])
+    assert "all 1 tasks are equal to the bit" in capsys.readouterr().out
+    for words, sentence in (
+        (["agent", "verify", str(tmp_path / "none")], "there is no agent in"),
+        (["agent", "lern", folder], "did you mean learn"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+        assert stop.value.code == 2
+        assert sentence in capsys.readouterr().err
+
+
+def test_gymnasium_environments_are_the_users_own(agent):
+    gymnasium.register("Mine-v0", entry_point=lambda: ENVIRONMENTS["dict"]())
+    try:
+        learned = learn(agent, "mine", "dict", env="Mine-v0")
+        assert learned.played is not None
+        assert learned.record.environment == "Mine-v0"
+    finally:
+        gymnasium.registry.pop("Mine-v0")
