@@ -32,7 +32,7 @@ from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import fingerprint
 from holdfast.learners.learner import new_net
 from holdfast.nets.backbone import NetConfig
-from holdfast.nets.mlp import MlpConfig
+from holdfast.nets.mlp import Mlp, MlpConfig
 from holdfast.nets.policy import Policy
 from holdfast.nets.transformer import DtConfig
 from holdfast.registry import SUITES
@@ -309,6 +309,37 @@ def test_without_the_extra_one_sentence_says_what_to_install(tmp_path: Path, mon
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["policy.pt", "policy.safetensors"])
+def test_a_file_of_another_kind_is_not_made_a_folder(name: str, tmp_path: Path) -> None:
+    with pytest.raises(Mistake, match=r"\.onnx or \.pt2"):
+        export(policy_for(PLAIN, NETS["mlp"]), tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_policy_is_exported_twice_to_the_same_bytes(tmp_path: Path) -> None:
+    contents = []
+    for name in ("policy.onnx", "again.onnx"):
+        export(policy_for(PLAIN, NETS["mlp"]), tmp_path / name)
+        contents.append((tmp_path / name).read_bytes())
+    assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        ({"reward": torch.zeros(1)}, "give it another name"),
+        ({"seen": torch.arange(3.0)}, "must begin with one value"),
+    ],
+)
+def test_a_backbone_whose_state_cannot_be_named_or_described_is_refused(
+    start: dict[str, torch.Tensor], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Mlp, "start", lambda net, rows: start)
+    with pytest.raises(Mistake, match=message):
+        export(policy_for(PLAIN, NETS["mlp"]), tmp_path / "policy.pt2")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("learner", ALL)
 def test_a_folder_holds_every_learners_policy_to_the_bit(learner: str, tmp_path: Path) -> None:
     policy, games = learned_policy("toy", learner, "dt")
@@ -351,6 +382,16 @@ def test_a_folder_leaves_zeros_out(zeros: float, share: float, tmp_path: Path) -
     loaded = load_exported(tmp_path / "policy")
     assert isinstance(loaded, Policy)
     assert fingerprint(loaded) == fingerprint(wide)
+
+
+def test_a_wide_observation_or_many_layers_fit_into_a_folder(tmp_path: Path) -> None:
+    wide = policy_for(Interface((300_000,), Discrete(2, 2), 20), MlpConfig(width=1, layers=1))
+    deep = policy_for(PLAIN, MlpConfig(width=1, layers=600))
+    for name, policy in (("wide", wide), ("deep", deep)):
+        export(policy, tmp_path / name)
+        loaded = load_exported(tmp_path / name)
+        assert isinstance(loaded, Policy)
+        assert fingerprint(loaded) == fingerprint(policy)
 
 
 def test_an_existing_folder_is_not_written_into(tmp_path: Path) -> None:

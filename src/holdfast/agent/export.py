@@ -24,6 +24,7 @@ from holdfast.nets.policy import Policy
 
 OPSET = 20  # the first with GELU as one operator
 START = "start"  # the metadata with the initial state
+OTHERS = (".pt", ".pth", ".ckpt", ".safetensors", ".json", ".zip", ".tflite", ".engine")  # not meant as folders
 LARGEST = 2**31 - 1  # bytes: an ONNX file cannot be larger
 
 
@@ -44,18 +45,21 @@ def export(policy: Policy, path: Path | str, layout: Layout | None = None, rows:
     data. A graph acts in `rows` episodes at once; a folder acts in any number.
     """
     path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix in OTHERS:
+        raise Mistake(f"{path} cannot be written as {suffix}: give a name that ends in .onnx or .pt2, or a folder")
     rows = validated("rows", rows, Annotated[int, Range(least=1)])
     if layout:
         check_layout(policy, layout)
     dense = sum(parameter.nbytes for parameter in policy.net.parameters())
-    if path.suffix == ".onnx":
+    if suffix == ".onnx":
         content = onnx_graph(Step(policy, layout), rows)
-    elif path.suffix == ".pt2":
+    elif suffix == ".pt2":
         content = torch_program(Step(policy, layout), rows)
     else:
         return Export(path, "folder", write_folder(policy, path, layout), dense)
     write_bytes(path, content)
-    return Export(path, path.suffix[1:], len(content), dense)
+    return Export(path, suffix[1:], len(content), dense)
 
 
 def onnx_graph(step: Step, rows: int) -> bytes:

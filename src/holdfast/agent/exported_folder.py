@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from holdfast.tasks.interface import Interface
 RECORD, WEIGHTS = "config.json", "weights.safetensors"
 FORMAT = 1
 PARTS = ("net", "nonzero", "values", "normaliser", "code")  # of the tensors' names, before the first slash
-HEADER = 2**20  # bytes that the names and shapes in a file of tensors may take
+HEADER = 2**12  # bytes that the name, shape and type of a tensor may take in a file
 ROOM = 2**28  # bytes of tensors that a small file may grow to
 GROWTH = 64  # how many times as large as its file a policy may be beyond that
 STATE = 2**28  # largest state of one episode, in bytes
@@ -103,9 +104,9 @@ def write_whole(path: Path, files: Mapping[str, bytes]) -> None:
     """Makes a folder with these files; it gets its name when all of them are written."""
     if os.path.lexists(path):
         raise Mistake(f"{path} already exists: choose another folder, or remove it")
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside = path.parent / f".{path.name}.{os.getpid()}.part"
     try:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)  # left by a killed process
         for name, content in files.items():
             write_bytes(aside / name, content)
         os.rename(aside, path)
@@ -158,7 +159,7 @@ def load_exported(path: Path | str) -> Policy | RawPolicy:
         size = checked_size(outline)
     except (Mistake, OverflowError, *UNFIT) as problem:
         raise damaged(folder.path / RECORD, problem) from problem
-    content = folder.read_bytes(WEIGHTS, min(size + HEADER, TENSORS))
+    content = folder.read_bytes(WEIGHTS, largest_file(size, len(outline.state_dict()), shape))
     tensors = unpacked(content, folder.path / WEIGHTS, record.sha256)
     try:
         if size > max(ROOM, GROWTH * len(content)):
@@ -184,6 +185,12 @@ def checked_size(outline: Backbone) -> int:
     if state > STATE:
         raise Mistake(f"the state of an episode would take {state} bytes, and at most {STATE} are allowed")
     return sum(tensor.nbytes for tensor in outline.state_dict().values())
+
+
+def largest_file(size: int, tensors: int, shape: Interface) -> int:
+    """The most bytes that a network, a normaliser and a code take in a file, in so many tensors and ten others."""
+    normaliser = 2 * 4 * prod(shape.observation)
+    return min(size + normaliser + HEADER * (tensors + 10), TENSORS)
 
 
 def read_stored(tensors: Tensors, outline: Mapping[str, Tensor]) -> Tensors:

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from holdfast.agent.layout_modules import LayoutEncoder, action_decoder
 from holdfast.data.layout import Layout
+from holdfast.errors import Mistake
 from holdfast.nets.adapted import merged
 from holdfast.nets.backbone import State
 from holdfast.nets.policy import Policy
@@ -33,8 +34,10 @@ class Step(nn.Module):
 
     def start(self, rows: int) -> State:
         """The state at the beginning of episodes."""
-        target = torch.full((rows,), self.target, dtype=torch.float64)
-        return in_order({**self.net.start(rows), RETURN_TO_GO: target})
+        context, target = self.net.start(rows), torch.full((rows,), self.target, dtype=torch.float64)
+        if taken := context.keys() & {*self.inputs(rows), RETURN_TO_GO, "action"}:
+            raise Mistake(f"the state {min(taken)!r} of this backbone cannot be exported: give it another name")
+        return in_order({**context, RETURN_TO_GO: target})
 
     def forward(self, inputs: dict[str, Tensor], state: State) -> tuple[Tensor, State]:
         """The environment's actions, (N, *act), and the next state."""
