@@ -299,6 +299,7 @@ def test_a_graph_says_nothing_of_the_machine_it_was_made_on(tmp_path: Path) -> N
         export(policy_for(PLAIN, NETS["mlp"]), tmp_path / name)
         content = (tmp_path / name).read_bytes()
         assert b"site-packages" not in content
+        assert b"pkg.torch" not in content
         assert str(Path(__file__).parents[1]).encode() not in content
 
 

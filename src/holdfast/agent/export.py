@@ -81,11 +81,9 @@ def onnx_graph(step: Step, rows: int) -> bytes:
         )
         assert program is not None
         model = program.model_proto
-    for part in (*model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output):
-        part.ClearField("metadata_props")  # names files of this machine
-    for function in model.functions:
-        for node in function.node:
-            node.ClearField("metadata_props")
+    graph = model.graph
+    for part in (graph, *graph.node, *graph.value_info, *graph.input, *graph.output):
+        part.ClearField("metadata_props")  # the exporter's own notes
     entry = model.metadata_props.add()
     entry.key, entry.value = START, json.dumps(described(state))
     if model.ByteSize() > LARGEST:
