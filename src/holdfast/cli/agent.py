@@ -13,7 +13,7 @@ from rich.text import Text
 from holdfast.agent.agent import Agent, Learned
 from holdfast.agent.folder import CONFIG
 from holdfast.cli.output import Output, print_json, print_lines
-from holdfast.cli.parsing import parse_words
+from holdfast.cli.parsing import PLUGIN, parse_words
 from holdfast.data.printable import printable
 from holdfast.data.validation import did_you_mean
 from holdfast.errors import Mistake
@@ -73,7 +73,7 @@ def agent_command(words: Sequence[str]) -> None:
     """Does what the first word says."""
     if not words or words[0] in ("-h", "--help"):
         print_lines(USAGE)
-        return
+        raise SystemExit(0)
     verb, *rest = words
     if verb not in VERBS:
         raise Mistake(f"there is no command agent {verb!r}{did_you_mean(verb, VERBS)}; there are {', '.join(VERBS)}")
@@ -173,10 +173,11 @@ VERBS: dict[str, tuple[Any, Callable[[Any], None]]] = {
     "list": (ListCommand, list_tasks),
     "verify": (VerifyCommand, verify),
 }
-USAGE = """usage: holdfast agent COMMAND FOLDER ...
+USAGE = f"""usage: holdfast agent COMMAND FOLDER ...
 
   learn     learn a task from your own data: holdfast agent learn FOLDER NAME --data WHERE
   list      list the tasks of an agent
   verify    compute every certificate again from the files
 
-holdfast agent COMMAND --help tells more."""
+holdfast agent COMMAND --help tells more.
+{PLUGIN}"""

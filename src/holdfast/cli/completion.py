@@ -64,6 +64,10 @@ def words_of(name: str) -> Words:
 
         tasks = [task for expert in experts().values() for task in expert.tasks]
         return Words({}, [task for task in tasks if " " not in task])
+    if name == "agent":
+        from holdfast.cli.agent import VERBS
+
+        return Words({flag: values for kind, _ in VERBS.values() for flag, values in flags_of(kind)}, list(VERBS))
     settings = settings_of(name)
     return Words(dict(flags_of(settings)), next(filter(None, _positionals(settings)), ()))
 
