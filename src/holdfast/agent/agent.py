@@ -12,17 +12,21 @@ import numpy as np
 from holdfast.agent.agent_folder import AgentFolder
 from holdfast.agent.configure import HOLDFAST, apply, default_config
 from holdfast.agent.devices import check_device, check_memory
-from holdfast.agent.own_environment import OwnPolicy, environments_of, make
+from holdfast.agent.export import Export, export
+from holdfast.agent.own_environment import environments_of, make
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.progress import Screen
+from holdfast.agent.raw_policy import RawPolicy
 from holdfast.agent.session import Session, threads
 from holdfast.agent.task_record import TaskRecord, note
 from holdfast.data.episodes import Dataset
 from holdfast.data.sources import Where
+from holdfast.data.validation import validated
 from holdfast.errors import Mistake
 from holdfast.evaluation.offline import offline_score
 from holdfast.evaluation.rollouts import Evaluation, evaluate
 from holdfast.learners.learner import Learner, learner_spec
+from holdfast.nets.policy import Policy
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.recorded import Recorded, defaults_from, held_out, read
 from holdfast.tasks.suite import Settings
@@ -142,12 +146,28 @@ class Agent:
             cost = folder.store.bytes(-1)
         return Learned(name, session.note, route, cost, self._play(task, learner, record), found.notes)
 
-    def policy(self, name: str) -> OwnPolicy:
-        """The policy of a learned task: raw observations and rewards in, the environment's actions out."""
+    def policy(self, name: str, target: float | None = None) -> RawPolicy:
+        """The policy of a learned task: raw observations and rewards in, the environment's actions out.
+
+        `target` is another return to ask for, in the units of the environment's rewards.
+        """
+        policy, record = self._acting(name, target)
+        return RawPolicy(policy, record.read_layout())
+
+    def export(self, name: str, path: str | Path, target: float | None = None, rows: int = 1) -> Export:
+        """Writes the policy of a learned task to policy.onnx, to policy.pt2, or into a folder."""
+        policy, record = self._acting(name, target)
+        return export(policy, path, record.read_layout(), rows)
+
+    def _acting(self, name: str, target: float | None) -> tuple[Policy, TaskRecord]:
+        """A policy that is given raw rewards, and the notes about its task."""
         record = self.record(name)
         if record is None:
             raise Mistake(f"{name} is a task of the run's suite: holdfast.reopen({str(self.path)!r}) gives its policy")
-        return OwnPolicy(self._learner().policy(name), record.read_layout(), record.reward_scale)
+        found = self._learner().policy(name)
+        wanted = record.target if target is None else validated("the target", target, float)
+        scale = found.return_scale / record.reward_scale
+        return Policy(found.net, found.normaliser, wanted, scale), record
 
     def verify(self) -> list[str]:
         """Computes every task's fingerprint again from the files, and raises unless it is that of its certificate."""

@@ -1,16 +1,14 @@
-"""The environment of a user's task, as the network sees it, and a policy that acts as the environment expects."""
+"""The environment of a user's task, as the network sees it."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 from holdfast.data.layout import Layout
 from holdfast.data.validation import shown
 from holdfast.errors import Mistake
-from holdfast.nets.policy import Policy
 from holdfast.tasks.environments import InTurn, Protocol
 
 
@@ -55,25 +53,3 @@ def _encoded(environment: str, layout: Layout, reward_scale: float, horizon: int
 
 def _in_turn(made: Callable[[], gymnasium.Env], protocol: Protocol) -> InTurn:
     return InTurn(made, min(protocol.lanes, protocol.episodes))
-
-
-class OwnPolicy:
-    """Acts in a user's environment: raw observations and rewards in, the environment's actions out."""
-
-    def __init__(self, policy: Policy, layout: Layout, reward_scale: float) -> None:
-        self.policy, self.layout, self.reward_scale = policy, layout, reward_scale
-        self.single = True
-
-    def reset(self, count: int | None = None) -> None:
-        """Starts one episode, or `count` episodes that are stepped together."""
-        self.single = count is None
-        self.policy.reset(count)
-
-    def act(self, observation: Any, reward: Any = 0.0) -> Any:
-        """The action for this observation, given the reward of the last action; several rows with several episodes."""
-        scaled = np.asarray(reward, np.float64) * self.reward_scale
-        if self.single:
-            seen = self.layout.encode_observation(observation)
-            return self.layout.decode_action(self.policy.act(seen, scaled))
-        seen = self.layout.encode_observations(observation)
-        return self.layout.decode_actions(self.policy.act(seen, scaled))
