@@ -10,6 +10,7 @@ import pytest
 
 import holdfast
 from holdfast.agent.agent import Agent, Learned
+from holdfast.agent.exported_folder import load_exported
 from holdfast.cli.main import main
 from holdfast.errors import Busy, Interrupted, Mistake
 from tests.recorded_data import ENVIRONMENTS, Played, as_dicts, play, write_npz
@@ -125,6 +126,18 @@ def test_interrupted_learning_continues_and_ends_at_the_same_bits(tmp_path, monk
     ]
 
 
+def test_another_return_can_be_asked_for_and_what_is_exported_acts_the_same(agent, tmp_path):
+    learn(agent, "swing", "pendulum")
+    agent.export("swing", tmp_path / "low", target=-1_000.0)
+    policy, exported = agent.policy("swing", target=-1_000.0), load_exported(tmp_path / "low")
+    assert policy.policy.target == -1_000.0
+    episode = played("pendulum")[0]
+    for one in (policy, exported):
+        one.reset()
+    for observation, reward in zip(episode.observations, [0.0, *episode.rewards], strict=True):
+        np.testing.assert_array_equal(policy.act(observation, reward), exported.act(observation, reward))
+
+
 def test_a_second_process_is_refused_while_one_learns(agent):
     with Agent(agent.path).folder, pytest.raises(Busy, match="another process is working in"):
         learn(agent, "swing", "pendulum")
@@ -199,6 +212,10 @@ def test_the_command_line_learns_lists_and_verifies(tmp_path, capsys):
     main(["agent", "list", folder, "--json"])
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["task"], listed["copy"], listed["episodes"]) == ("balance", 0, 3)
+    main(["agent", "doctor", "--data", str(data), "--env", "CartPole-v1"])
+    assert "determinism" in capsys.readouterr().out
+    main(["agent", "export", folder, "balance", "--to", str(tmp_path / "balance")])
+    assert "folder" in capsys.readouterr().out
     main(["agent", "verify", folder])
     assert "all 1 tasks are equal to the bit" in capsys.readouterr().out
     for words, sentence in (

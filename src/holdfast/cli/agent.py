@@ -1,7 +1,8 @@
-"""The command `holdfast agent`: learns your own data into a folder, lists it and verifies it."""
+"""The command `holdfast agent`: learns your own data into a folder, lists, verifies and exports it, and checks data."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +13,16 @@ from rich.text import Text
 
 from holdfast.agent.agent import Agent, Learned
 from holdfast.agent.folder import CONFIG
+from holdfast.agent.own_environment import make
 from holdfast.cli.output import Output, print_json, print_lines
 from holdfast.cli.parsing import PLUGIN, parse_words
+from holdfast.data.doctor import examine
 from holdfast.data.printable import printable
+from holdfast.data.sources import read_source
 from holdfast.data.validation import did_you_mean
 from holdfast.errors import Mistake
 from holdfast.runs.options import Flag
+from holdfast.tasks.environment_checks import check_environment
 
 Folder = Annotated[Path, tyro.conf.Positional]
 
@@ -67,6 +72,36 @@ class VerifyCommand:
     """The agent's folder, or a run folder."""
     json: Flag = False
     """Print the result as JSON."""
+
+
+@dataclass(frozen=True)
+class DoctorCommand:
+    """Check your own data before anything is learned from it."""
+
+    data: str
+    """A Minari dataset (id or folder), an HDF5 file in D4RL's layout, a NumPy .npz file, or a LeRobot folder."""
+    env: str | None = None
+    """Id of the Gymnasium environment to replay episodes in, if the data does not name it."""
+    json: Flag = False
+    """Print the findings as JSON."""
+
+
+@dataclass(frozen=True)
+class ExportCommand:
+    """Write the policy of a task as an ONNX graph, as a program of torch.export, or as a folder."""
+
+    folder: Folder
+    """The agent's folder."""
+    name: Annotated[str, tyro.conf.Positional]
+    """Name of the task."""
+    to: Path
+    """policy.onnx, policy.pt2, or a new folder."""
+    target: float | None = None
+    """The return to ask the policy for; by default the one that it was learned with."""
+    rows: int = 1
+    """Episodes that the graph acts in at once."""
+    json: Flag = False
+    """Print what was written as JSON."""
 
 
 def agent_command(words: Sequence[str]) -> None:
@@ -161,6 +196,30 @@ def verify(command: VerifyCommand) -> None:
     print_lines(f"all {len(tasks)} tasks are equal to the bit to their certificates: {', '.join(tasks)}")
 
 
+def doctor(command: DoctorCommand) -> None:
+    """Prints what the checks of a dataset found."""
+    raw = read_source(command.data)
+    environment = command.env or raw.environment
+    findings = examine(raw, make(command.env) if command.env else None)
+    if environment:
+        findings += check_environment(raw, partial(make, environment))
+    if command.json:
+        print_json([asdict(finding) for finding in findings])
+        return
+    for finding in findings:
+        advice = "" if finding.level == "ok" else f" {finding.advice}"
+        print_lines(f"{finding.level:<8} {finding.name}: {finding.means}{advice}")
+
+
+def export(command: ExportCommand) -> None:
+    """Exports the policy of a task."""
+    written = opened(command.folder).export(command.name, command.to, command.target, command.rows)
+    if command.json:
+        print_json({"path": str(written.path), "kind": written.kind, "bytes": written.bytes})
+        return
+    print_lines(f"wrote {written.path}: {written.kind}, {written.bytes / 1e6:.2f} MB")
+
+
 def opened(folder: Path) -> Agent:
     """The agent in a folder that exists."""
     if not (folder / CONFIG).exists():
@@ -172,12 +231,16 @@ VERBS: dict[str, tuple[Any, Callable[[Any], None]]] = {
     "learn": (LearnCommand, learn),
     "list": (ListCommand, list_tasks),
     "verify": (VerifyCommand, verify),
+    "doctor": (DoctorCommand, doctor),
+    "export": (ExportCommand, export),
 }
 USAGE = f"""usage: holdfast agent COMMAND FOLDER ...
 
   learn     learn a task from your own data: holdfast agent learn FOLDER NAME --data WHERE
   list      list the tasks of an agent
   verify    compute every certificate again from the files
+  doctor    check your own data before anything is learned from it: holdfast agent doctor --data WHERE
+  export    write the policy of a task: holdfast agent export FOLDER NAME --to policy.onnx
 
 holdfast agent COMMAND --help tells more.
 {PLUGIN}"""

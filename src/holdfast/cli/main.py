@@ -24,7 +24,7 @@ COMMANDS = {  # each is a file of this folder, with a function and, but for `exp
     "sweep": "carry out the runs of a grid, on this machine or on Ray; the same command again resumes",
     "table": "print the paper's tables from runs, beside the published numbers",
     "report": "make a page of runs: one file, with figures and videos, that opens offline",
-    "agent": "learn your own data into a folder that forgets nothing; list and verify it",
+    "agent": "learn your own data into a folder that forgets nothing; verify and export it",
     "data": "build, check or list recorded data",
     "expert": "train or tune the expert of a task, and record or score it",
     "suites": "list the suites: sequences of tasks to learn",
