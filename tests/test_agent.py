@@ -14,7 +14,7 @@ from holdfast.agent.exported_folder import load_exported
 from holdfast.cli.main import main
 from holdfast.errors import Busy, Interrupted, Mistake
 from tests.recorded_data import ENVIRONMENTS, Played, as_dicts, play, write_npz
-from tests.tiny import QUIET, SMALL, tiny_learner, tiny_suite
+from tests.tiny import QUIET, SMALL, contents, tiny_learner, tiny_suite
 
 KINDS = ["cartpole", "pendulum", "dict", "multi", "taxi", "images", "tuple"]
 SETTINGS = {name: value for name, value in SMALL.items() if name.startswith(("net.", "fit."))}
@@ -96,6 +96,23 @@ def test_learning_says_where_the_task_went_what_it_cost_and_how_well_it_does(age
     assert second.route["reason"] == "no learned task has its interface"
     assert second.played is None
     assert set(second.record.score) == {"squared error", "constant squared error"}
+
+
+def test_a_preview_says_what_learning_then_does_and_changes_nothing(agent):
+    learn(agent, "swing", "pendulum")
+    before = contents(agent.path)
+    data = as_dicts(played("pendulum"))
+    found = agent.preview("swing-2", data)
+    assert contents(agent.path) == before
+    assert found.seconds > 0
+    assert any("nearly a duplicate of swing" in warning for warning in found.warnings)
+    learned = learn(agent, "swing-2", "pendulum")
+    told, did = json.loads(json.dumps(found.route)), json.loads(json.dumps(learned.route))
+    assert told == did
+    assert 0.5 < found.bytes / agent.bytes_of("swing-2") < 2
+    other = agent.preview("balance", as_dicts(played("cartpole")))
+    assert other.route["opened"]
+    assert not other.route["candidates"]
 
 
 def test_data_without_rewards_is_cloned_without_a_return_to_ask_for(agent):
@@ -212,6 +229,8 @@ def test_the_command_line_learns_lists_and_verifies(tmp_path, capsys):
     main(["agent", "list", folder, "--json"])
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["task"], listed["copy"], listed["episodes"]) == ("balance", 0, 3)
+    main(["agent", "preview", folder, "again", "--data", str(data)])
+    assert "again would go to copy 0" in capsys.readouterr().out
     main(["agent", "doctor", "--data", str(data), "--env", "CartPole-v1"])
     assert "determinism" in capsys.readouterr().out
     main(["agent", "export", folder, "balance", "--to", str(tmp_path / "balance")])

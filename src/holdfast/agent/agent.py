@@ -15,6 +15,7 @@ from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
 from holdfast.agent.own_environment import environments_of, make
 from holdfast.agent.plan import AgentPlan
+from holdfast.agent.preview import Preview, previewed, seconds_a_step
 from holdfast.agent.progress import Screen
 from holdfast.agent.raw_policy import RawPolicy
 from holdfast.agent.session import Session, threads
@@ -124,10 +125,7 @@ class Agent:
         is asked for, by default the 0.9 quantile of the data's returns.
         """
         steps = budget_steps(budget)
-        found = read(data, make(env) if env else None)
-        where = str(data) if isinstance(data, str | Path) else "Python"
-        record = note(found, defaults_from(found.dataset), where, target, budget)
-        record = replace(record, environment=env or record.environment)
+        found, record = self._read(data, env, target, budget)
         task, kept_back = own_task(name, found, record, self.folder.plan.seed)
         with ExitStack() as stack:
             folder = stack.enter_context(self.folder)
@@ -145,6 +143,23 @@ class Agent:
             route = next((route for route in learner.routes() if route["task"] == name), {})
             cost = folder.store.bytes(-1)
         return Learned(name, session.note, route, cost, self._play(task, learner, record), found.notes)
+
+    def preview(self, name: str, data: Where, env: str | None = None, budget: str = "quick") -> Preview:
+        """Where a task would go and why, and what it would cost; nothing is trained or written."""
+        steps = budget_steps(budget)
+        found, record = self._read(data, env, None, budget)
+        task, _ = own_task(name, found, record, self.folder.plan.seed)
+        learner, records = self._learner(), self.folder.store.index.records
+        trained = {task: BUDGETS.get(str(kept.get("budget")), 0) for task, kept in records.items()}
+        pace = seconds_a_step(self.folder.events(), trained)
+        return previewed(learner, task, None if pace is None else pace * steps, found.notes)
+
+    def _read(self, data: Where, env: str | None, target: float | None, budget: str) -> tuple[Recorded, TaskRecord]:
+        """The data, and the notes about its task."""
+        found = read(data, make(env) if env else None)
+        where = str(data) if isinstance(data, str | Path) else "Python"
+        record = note(found, defaults_from(found.dataset), where, target, budget)
+        return found, replace(record, environment=env or record.environment)
 
     def policy(self, name: str, target: float | None = None) -> RawPolicy:
         """The policy of a learned task: raw observations and rewards in, the environment's actions out.

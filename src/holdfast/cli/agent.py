@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,6 +53,24 @@ class LearnCommand:
     """Print the result as JSON."""
     quiet: Flag = False
     """Show no progress."""
+
+
+@dataclass(frozen=True)
+class PreviewCommand:
+    """Say where a task would go and why, and what it would cost; nothing is trained."""
+
+    folder: Folder
+    """The agent's folder."""
+    name: Annotated[str, tyro.conf.Positional]
+    """Name of the task."""
+    data: str
+    """The data, as for learn."""
+    env: str | None = None
+    """Id of the Gymnasium environment whose spaces are used, if the data does not name it."""
+    budget: str = "quick"
+    """How long it would be trained."""
+    json: Flag = False
+    """Print the preview as JSON."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +169,21 @@ def learned_lines(learned: Learned) -> list[str]:
     return [*lines, "certificate: every task equal to the bit"]
 
 
+def preview(command: PreviewCommand) -> None:
+    """Prints what learning a task would do."""
+    found = opened(command.folder).preview(command.name, command.data, command.env, command.budget)
+    if command.json:
+        print_json(asdict(found))
+        return
+    route = found.route
+    source = f", beginning from {route['source']}" if route["source"] else ""
+    distances = [f"{one['task']} is at {_shown(one['distance']) or 'no distance'}" for one in route["candidates"]]
+    time = "" if found.seconds is None else f", about {timedelta(seconds=round(found.seconds))} of training"
+    where = "a new copy" if route["opened"] else f"copy {route['copy']}"
+    lines = [f"{found.name} would go to {where}{source}: {route['reason']}", *distances]
+    print_lines("\n".join([*found.notes, *lines, f"about {found.bytes / 1e6:.2f} MB{time}", *found.warnings]))
+
+
 def list_tasks(command: ListCommand) -> None:
     """Prints the tasks of an agent."""
     agent = opened(command.folder)
@@ -229,6 +263,7 @@ def opened(folder: Path) -> Agent:
 
 VERBS: dict[str, tuple[Any, Callable[[Any], None]]] = {
     "learn": (LearnCommand, learn),
+    "preview": (PreviewCommand, preview),
     "list": (ListCommand, list_tasks),
     "verify": (VerifyCommand, verify),
     "doctor": (DoctorCommand, doctor),
@@ -237,6 +272,7 @@ VERBS: dict[str, tuple[Any, Callable[[Any], None]]] = {
 USAGE = f"""usage: holdfast agent COMMAND FOLDER ...
 
   learn     learn a task from your own data: holdfast agent learn FOLDER NAME --data WHERE
+  preview   say where a task would go and what it would cost: holdfast agent preview FOLDER NAME --data WHERE
   list      list the tasks of an agent
   verify    compute every certificate again from the files
   doctor    check your own data before anything is learned from it: holdfast agent doctor --data WHERE

@@ -26,7 +26,17 @@ from holdfast.routing.affinities import (
 from holdfast.routing.distances import Learned, Probe
 from holdfast.routing.route import Route, only_copy, route, route_by_room, with_sources
 from holdfast.subnets.capacity import FurtherTasks
-from holdfast.subnets.claim import Start, SubnetConfig, begin, check_room, claim, free_entries, further_tasks, has_room
+from holdfast.subnets.claim import (
+    Start,
+    SubnetConfig,
+    begin,
+    check_room,
+    claim,
+    free_entries,
+    further_tasks,
+    has_room,
+    task_counts,
+)
 from holdfast.subnets.copies import Copy, Subnetwork, effective
 from holdfast.subnets.placement import place_by_gradient
 from holdfast.tasks.interface import Interface
@@ -36,6 +46,7 @@ from holdfast.training.fit import fit
 from holdfast.training.recorder import Recorder
 
 PLACEMENT_BATCHES = 8  # batches of the gradient that places new entries
+WEIGHT = 4  # bytes of a weight
 
 Routing = ActionAffinity | LatentAffinity | HybridAffinity | ReplayAffinity | RandomAffinity | NoAffinity | None
 
@@ -121,6 +132,16 @@ class Sparse(SubnetworkLearner):
         else:
             found = route(task.name, candidates, threshold, self.copies, most)
         return with_sources(found, self.subnets.sources)
+
+    def expected_bytes(self, task: Task, copy: int) -> int:
+        """About how many bytes a task would add to what acts, if it went to this copy."""
+        room = self.room(copy, task.interface)
+        free = free_entries(room.layout, room.copy)
+        counts = task_counts(self.subnets, room.layout, free, len(room.earlier), task.dataset.steps)
+        new = sum(counts.selected if counts.new is None else counts.new)
+        net = self.fresh_net(copy, room.shape)
+        unmasked = sum(value.numel() for value in net.parameters()) - room.layout.total
+        return WEIGHT * (new + unmasked) + room.layout.total // 8
 
     def _has_room(self, copy: int) -> bool:
         layout = self.layout(self.shapes[copy])

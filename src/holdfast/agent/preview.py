@@ -1,0 +1,62 @@
+"""Where a task would go, and what it would cost, before anything is trained."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.agent.events import training_seconds
+from holdfast.errors import Mistake
+from holdfast.learners.learner import Learner
+from holdfast.learners.sparse import Sparse
+from holdfast.routing.route import Route
+from holdfast.tasks.task import Task
+
+DUPLICATE = 0.05  # of the threshold: a task that is so near is probably known
+NEARLY_FULL = 1  # tasks that a copy still has room for
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What learning a task would do."""
+
+    name: str
+    route: dict[str, Any]
+    bytes: int
+    """About how many bytes the task would add to what acts."""
+    seconds: float | None
+    """About how long training would take, as long as the last task did; None if nothing was trained yet."""
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What would be left out or assumed."""
+
+
+def previewed(learner: Learner, task: Task, seconds: float | None, notes: Iterable[str]) -> Preview:
+    """What the learner would do with a task."""
+    if not isinstance(learner, Sparse):
+        raise Mistake("a preview says where a task would go, and this learner has one place for all tasks")
+    if task.name in learner.learned:
+        raise Mistake(f"{task.name} is already learned: give the new task another name")
+    route = learner.route(task)
+    expected = learner.expected_bytes(task, route.copy)
+    return Preview(task.name, route.record(), expected, seconds, tuple(warnings(learner, route)), tuple(notes))
+
+
+def warnings(learner: Sparse, route: Route) -> Iterator[str]:
+    """What a user should know before the task is learned."""
+    nearest = min(route.candidates, key=lambda one: one.distance, default=None)
+    if nearest and route.threshold is not None:
+        if nearest.distance > route.threshold:
+            yield f"It is unlike every learned task: the nearest is {nearest.task}, at {nearest.distance:.3g}."
+        elif nearest.distance <= DUPLICATE * route.threshold:
+            yield f"It is nearly a duplicate of {nearest.task}, at a distance of {nearest.distance:.3g}."
+    if not route.opened:
+        more = learner.accounts()[route.copy].get("more")
+        if isinstance(more, int) and more <= NEARLY_FULL + 1:
+            yield f"Copy {route.copy} is nearly full: it has room for {more} more, this task included."
+
+
+def seconds_a_step(events: Iterable[Mapping[str, Any]], steps: Mapping[str, int]) -> float | None:
+    """How long a training step of the last task took; `steps` are those of each task."""
+    known = training_seconds([dict(event) for event in events])
+    times = [known[task] / count for task, count in steps.items() if task in known and count]
+    return times[-1] if times else None
