@@ -1,6 +1,7 @@
 """An agent learns data of any kind, one task after another, and nothing that it learned before moves."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -178,14 +179,28 @@ def test_a_finished_run_is_an_agent_that_learns_on(tmp_path):
         agent.policy(suite.names[0])
 
 
-def test_a_changed_file_is_found(agent):
+def test_a_flipped_bit_is_named_by_task_and_tensor(agent):
     learn(agent, "swing", "pendulum")
+    learn(agent, "balance", "cartpole")
     file = next((agent.path / "weights").glob("task-swing*.safetensors"))
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
+    content = file.read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    begin = 8 + int.from_bytes(content[:8], "little")
+    for tensor, place in header.items():
+        if tensor == "__metadata__" or place["data_offsets"][0] == place["data_offsets"][1]:
+            continue
+        damaged = bytearray(content)
+        damaged[begin + place["data_offsets"][1] - 1] ^= 1
+        file.write_bytes(damaged)
+        with pytest.raises(
+            Mistake,
+            match=re.escape(
+                f"task-swing.0.safetensors was changed or truncated after it was written (in its tensor {tensor})"
+            ),
+        ):
+            agent.verify()
     file.write_bytes(content)
-    with pytest.raises(Mistake, match="task-swing"):
-        agent.verify()
+    assert agent.verify() == ["swing", "balance"]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ class File:
 
     path: str  # in the folder
     sha256: str
+    tensors: dict[str, str] = field(default_factory=dict)  # a short hash of each, to say which one was changed
 
     def __post_init__(self) -> None:
         check_ours(self.path)

@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.agent.index import MEMORY, ONLY_PHASE, TOGETHER, WEIGHTS, File, Index, Stage, fit_state
 from holdfast.data.conform import conform
 from holdfast.data.directory import Directory
-from holdfast.data.files import TENSORS, damaged, packed, sealed, unpacked, unsealed
+from holdfast.data.files import TENSORS, damaged, packed, sealed, tensor_hashes, unpacked, unsealed
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate, checked, fingerprint, format_of
 from holdfast.learners.learner import Learner, Snapshot
@@ -73,7 +73,10 @@ class Store:
         tensors = {f"{WEIGHTS}{name}": found for name, found in snapshot.weights.items()}
         if snapshot.memory:
             tensors[MEMORY] = snapshot.memory
-        files = {name: File(f"{name}.{learned - 1}.safetensors", packed(found)[1]) for name, found in tensors.items()}
+        files = {
+            name: File(f"{name}.{learned - 1}.safetensors", packed(found)[1], tensor_hashes(found))
+            for name, found in tensors.items()
+        }
         before = self.index.stages[-1].files if self.index.stages else {}
         same = {name for name, file in files.items() if name in before and before[name].sha256 == file.sha256}
         new = {name: file.path for name, file in files.items() if name not in same}
@@ -122,7 +125,7 @@ class Store:
     def tensors(self, file: File) -> dict[str, Tensor]:
         """The tensors in a file that the index names."""
         path = self.directory.path / file.path
-        return unpacked(self.directory.read_bytes(file.path, TENSORS), path, file.sha256)
+        return unpacked(self.directory.read_bytes(file.path, TENSORS), path, file.sha256, file.tensors)
 
     def bytes(self, stage: int) -> dict[str, int]:
         """What keeping the learner cost after a stage."""

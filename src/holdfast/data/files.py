@@ -9,6 +9,7 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from safetensors import SafetensorError
@@ -148,14 +149,32 @@ def packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, str]:
     return content, hashlib.sha256(content).hexdigest()
 
 
-def unpacked(content: bytes, path: Path, expected: str) -> dict[str, Tensor]:
-    """The tensors in the content of a file, which must have the expected hash."""
+def tensor_hashes(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """A short hash of each tensor."""
+    return {name: packed({"": tensors[name]})[1][:16] for name in sorted(tensors)}
+
+
+def unpacked(
+    content: bytes, path: Path, expected: str, tensors: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Tensor]:
+    """The tensors in the content of a file, which must have the expected hash; `tensors` are those of each tensor."""
     if hashlib.sha256(content).hexdigest() != expected:
-        raise Mistake(f"{path} was changed or truncated after it was written: restore it from a backup")
+        where = _changed_tensor(content, tensors)
+        raise Mistake(f"{path} was changed or truncated after it was written{where}: restore it from a backup")
     try:
         return load(content)
     except SafetensorError as problem:
         raise damaged(path, problem) from problem
+
+
+def _changed_tensor(content: bytes, expected: Mapping[str, str]) -> str:
+    """In words, the first tensor that does not have its expected hash, if that can be said."""
+    try:
+        found = tensor_hashes(load(content))
+    except (SafetensorError, ValueError, KeyError, TypeError):
+        return ""
+    changed = [name for name, digest in expected.items() if found.get(name) != digest]
+    return f" (in its tensor {changed[0]})" if changed else ""
 
 
 def sealed(tensors: Mapping[str, Tensor]) -> bytes:
