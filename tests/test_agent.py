@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from holdfast.agent.agent import Agent, Learned
 from holdfast.agent.exported_folder import load_exported
 from holdfast.cli.main import main
 from holdfast.errors import Busy, Interrupted, Mistake
+from holdfast.tasks.recorded import read
 from tests.recorded_data import ENVIRONMENTS, Played, as_dicts, play, write_npz
 from tests.tiny import QUIET, SMALL, contents, tiny_learner, tiny_suite
 
@@ -220,6 +222,30 @@ def test_a_mistake_is_one_sentence_and_nothing_is_lost(agent, arguments, sentenc
     assert agent.verify() == ["swing"]
 
 
+def test_a_mistake_with_the_first_task_leaves_no_folder(agent):
+    assert agent.tasks == []
+    with pytest.raises(Mistake, match="there is no file or folder"):
+        agent.learn("swing", "nowhere.npz", quiet=True)
+    assert agent.preview("swing", as_dicts(played("pendulum"))).route["reason"] == "first task"
+    assert not agent.path.exists()
+
+
+def test_data_whose_environment_is_not_installed_is_learned_and_not_played(agent, monkeypatch):
+    named = replace(read(as_dicts(played("pendulum"))), environment="Gone-v0")
+    monkeypatch.setattr("holdfast.agent.agent.read", lambda *_: named)
+    learned = learn(agent, "swing", "pendulum")
+    assert learned.played is None
+    assert "Its environment Gone-v0 is not installed here, so the policy is not played." in learned.notes
+
+
+def test_returns_have_the_size_that_the_learner_expects(tmp_path):
+    agent = Agent(tmp_path / "agent", settings={**SETTINGS, "fit.return_scale": 50.0}, device="cpu")
+    learned = learn(agent, "swing", "pendulum")
+    largest = max(abs(np.cumsum(one.rewards[::-1])).max() for one in played("pendulum"))
+    assert learned.record.reward_scale == pytest.approx(50 / largest)
+    assert agent.policy("swing").policy.return_scale == pytest.approx(largest)
+
+
 def test_a_name_is_learned_once_and_settings_stay(agent):
     learn(agent, "swing", "pendulum")
     with pytest.raises(Mistake, match="has already learned a task swing"):
@@ -233,7 +259,7 @@ def test_a_name_is_learned_once_and_settings_stay(agent):
 def test_the_command_line_learns_lists_and_verifies(tmp_path, capsys):
     data = write_npz(played("cartpole"), tmp_path)
     folder = str(tmp_path / "agent")
-    Agent(folder, settings=SETTINGS, device="cpu")
+    assert Agent(folder, settings=SETTINGS, device="cpu").folder.store.learned == []  # creates it
     main(["agent", "list", folder])
     assert "has learned nothing yet" in capsys.readouterr().out
     main(["agent", "learn", folder, "balance", "--data", str(data), "--budget", "smoke", "--env", "CartPole-v1"])

@@ -1,8 +1,10 @@
 """The agent: a folder that learns one dataset after another, keeps all of them to the bit, and acts."""
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +15,8 @@ from holdfast.agent.agent_folder import AgentFolder
 from holdfast.agent.configure import HOLDFAST, apply, default_config
 from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
-from holdfast.agent.own_environment import environments_of, make
+from holdfast.agent.folder import CONFIG
+from holdfast.agent.own_environment import environments_of, is_installed, longest_episode, make
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.preview import Preview, previewed, seconds_a_step
 from holdfast.agent.progress import Screen
@@ -46,6 +49,7 @@ SETTINGS: Settings = MappingProxyType(
 )
 BUDGETS: Mapping[str, int] = {"smoke": 20, "quick": 1_000, "full": 20_000}  # training steps
 SHORTEST = 64  # horizons are rounded up to this or twice as much, and so on, so that tasks can share a copy
+SAVE_EVERY = 30.0  # seconds between two saves of a task that is being learned
 EPISODES = 10  # that are played in the environment after learning
 
 
@@ -79,16 +83,28 @@ class Agent:
     ) -> None:
         """Opens the agent in this folder; the settings are those of a new one, and cannot be changed afterwards."""
         self.path, self.device = Path(path), check_device(device)
-        self.folder = AgentFolder(path, plan_of(learner or LEARNER, backbone or BACKBONE, seed or 0, settings or {}))
-        kept = self.folder.plan
-        asked = AgentPlan(
-            kept.config, learner or kept.learner, backbone or kept.backbone, kept.seed if seed is None else seed
-        )
-        self.folder.check_plan(apply(asked, settings or {}))
+        self.plan = plan_of(learner or LEARNER, backbone or BACKBONE, seed or 0, settings or {})
+        if self.exists:
+            kept = self.folder.plan
+            chosen = (learner or kept.learner, backbone or kept.backbone, kept.seed if seed is None else seed)
+            self.folder.check_plan(apply(AgentPlan(kept.config, *chosen), settings or {}))
+            self.plan = kept
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is an agent in the folder; a new one is created when its first task is learned."""
+        return os.path.lexists(self.path / CONFIG)
+
+    @cached_property
+    def folder(self) -> AgentFolder:
+        """The folder, which is created if it does not exist."""
+        return AgentFolder(self.path, self.plan)
 
     @property
     def tasks(self) -> list[str]:
         """The learned tasks, in order."""
+        if not self.exists:
+            return []
         self.folder.store.load()
         return self.folder.store.learned
 
@@ -126,7 +142,7 @@ class Agent:
         """
         steps = budget_steps(budget)
         found, record = self._read(data, env, target, budget)
-        task, kept_back = own_task(name, found, record, self.folder.plan.seed)
+        task, kept_back = own_task(name, found, record, self.plan.seed)
         with ExitStack() as stack:
             folder = stack.enter_context(self.folder)
             folder.check_finished()
@@ -137,29 +153,38 @@ class Agent:
             folder.store.check_memory_kept()
             stack.enter_context(threads(folder.record["threads"]))
             screen = stack.enter_context(Screen(quiet))
-            session = AgentSession(folder, learner, screen, None, NoCache(), 30.0, record, kept_back)
+            session = AgentSession(folder, learner, screen, None, NoCache(), SAVE_EVERY, record, kept_back)
             session.learn([task], no_data)
             folder.store.remove_state()
             route = next((route for route in learner.routes() if route["task"] == name), {})
             cost = folder.store.bytes(-1)
-        return Learned(name, session.note, route, cost, self._play(task, learner, record), found.notes)
+            return Learned(name, session.note, route, cost, self._play(task, learner, record), found.notes)
 
     def preview(self, name: str, data: Where, env: str | None = None, budget: str = "quick") -> Preview:
         """Where a task would go and why, and what it would cost; nothing is trained or written."""
         steps = budget_steps(budget)
         found, record = self._read(data, env, None, budget)
-        task, _ = own_task(name, found, record, self.folder.plan.seed)
-        learner, records = self._learner(), self.folder.store.index.records
-        trained = {task: BUDGETS.get(str(kept.get("budget")), 0) for task, kept in records.items()}
-        pace = seconds_a_step(self.folder.events(), trained)
-        return previewed(learner, task, None if pace is None else pace * steps, found.notes)
+        task, _ = own_task(name, found, record, self.plan.seed)
+        pace = None
+        if self.exists:
+            records = self.folder.store.index.records
+            trained = {name: BUDGETS.get(str(kept.get("budget")), 0) for name, kept in records.items()}
+            pace = seconds_a_step(self.folder.events(), trained)
+        return previewed(self._learner(), task, None if pace is None else pace * steps, found.notes)
 
     def _read(self, data: Where, env: str | None, target: float | None, budget: str) -> tuple[Recorded, TaskRecord]:
         """The data, and the notes about its task."""
         found = read(data, make(env) if env else None)
         where = str(data) if isinstance(data, str | Path) else "Python"
-        record = note(found, defaults_from(found.dataset), where, target, budget)
-        return found, replace(record, environment=env or record.environment)
+        if env is None and found.environment and not is_installed(found.environment):
+            missing = f"Its environment {found.environment} is not installed here, so the policy is not played."
+            found = replace(found, environment=None, notes=(*found.notes, missing))
+        found = replace(found, environment=env or found.environment)
+        defaults = defaults_from(found.dataset)
+        factor = self.plan.config.fit.return_scale / defaults.return_scale
+        return found, note(
+            found, where, target=defaults.target if target is None else target, reward_scale=factor, budget=budget
+        )
 
     def policy(self, name: str, target: float | None = None) -> RawPolicy:
         """The policy of a learned task: raw observations and rewards in, the environment's actions out.
@@ -191,13 +216,12 @@ class Agent:
 
     def _learner(self, steps: int | None = None) -> Learner:
         """The learner with all that was learned, its certificates checked."""
-        plan = self.folder.plan
+        plan = self.plan
         config = plan.config if steps is None else replace(plan.config, fit=replace(plan.config.fit, steps=steps))
         learner = learner_spec(plan.learner).learner(config, plan.seed, self.device)
         if learner.joint:
             raise Mistake(f"{plan.learner} learns all tasks at once, and an agent one after another")
-        self.folder.store.load()
-        if self.folder.store.learned:
+        if self.tasks:
             self.folder.store.restore(learner, len(self.folder.store.learned) - 1)
         return learner
 
@@ -240,8 +264,9 @@ def own_task(name: str, found: Recorded, record: TaskRecord, seed: int) -> tuple
     """The task of a user's data, and its held-out episodes."""
     scaled = replace(found.dataset, rewards=found.dataset.rewards * np.float32(record.reward_scale))
     learned_from, kept_back = held_out(scaled, seed)
+    longest = max(int(scaled.lengths.max()), longest_episode(record.environment))
     horizon = SHORTEST
-    while horizon < int(scaled.lengths.max()):
+    while horizon < longest:
         horizon *= 2
     interface = replace(found.interface, horizon=horizon)
     environments = None

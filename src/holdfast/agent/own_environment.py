@@ -40,6 +40,23 @@ def make(environment: str) -> gymnasium.Env:
         raise Mistake(f"the environment {shown(environment)} cannot be made here: {first}") from problem
 
 
+def is_installed(environment: str) -> bool:
+    """Whether the environment with this id can be made here."""
+    try:
+        make(environment).close()
+    except Mistake:
+        return False
+    return True
+
+
+def longest_episode(environment: str | None) -> int:
+    """After how many steps the environment ends an episode; 0 if that is not known."""
+    if environment is None:
+        return 0
+    spec = make(environment).spec
+    return (spec.max_episode_steps or 0) if spec else 0
+
+
 def environments_of(
     environment: str, layout: Layout, reward_scale: float, horizon: int
 ) -> Callable[[Protocol], InTurn]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.data.conform import conform
 from holdfast.data.layout import Layout
-from holdfast.tasks.recorded import Defaults, Recorded
+from holdfast.tasks.recorded import Recorded
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,12 @@ class TaskRecord:
         return Layout.read(self.layout)
 
 
-def note(found: Recorded, defaults: Defaults, where: str, target: float | None, budget: str) -> TaskRecord:
+def note(found: Recorded, where: str, *, target: float, reward_scale: float, budget: str) -> TaskRecord:
     """The notes about a task before it is learned."""
-    wanted = defaults.target if target is None else target
     return TaskRecord(
         layout=found.layout.record(),
-        reward_scale=1.0 / defaults.return_scale,
-        target=wanted if found.has_rewards else 0.0,
+        reward_scale=reward_scale,
+        target=target if found.has_rewards else 0.0,
         has_rewards=found.has_rewards,
         environment=found.environment,
         data=where,

@@ -171,7 +171,7 @@ def learned_lines(learned: Learned) -> list[str]:
 
 def preview(command: PreviewCommand) -> None:
     """Prints what learning a task would do."""
-    found = opened(command.folder).preview(command.name, command.data, command.env, command.budget)
+    found = Agent(command.folder, device="cpu").preview(command.name, command.data, command.env, command.budget)
     if command.json:
         print_json(asdict(found))
         return
