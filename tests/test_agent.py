@@ -272,6 +272,13 @@ def test_the_command_line_learns_lists_and_verifies(tmp_path, capsys):
     assert (listed["task"], listed["copy"], listed["episodes"]) == ("balance", 0, 3)
     main(["agent", "preview", folder, "again", "--data", str(data)])
     assert "again would go to copy 0" in capsys.readouterr().out
+    main(["agent", "play", folder, "balance", "--episodes", "3", "--target", "5"])
+    assert "mean return" in capsys.readouterr().out
+    main(["agent", "history", folder])
+    happened = capsys.readouterr().out
+    assert [word in happened for word in ("began to learn balance", "certified all tasks", "played balance")] == [
+        True
+    ] * 3
     main(["agent", "doctor", "--data", str(data), "--env", "CartPole-v1"])
     assert "determinism" in capsys.readouterr().out
     main(["agent", "export", folder, "balance", "--to", str(tmp_path / "balance")])
@@ -281,6 +288,9 @@ def test_the_command_line_learns_lists_and_verifies(tmp_path, capsys):
     for words, sentence in (
         (["agent", "verify", str(tmp_path / "none")], "there is no agent in"),
         (["agent", "lern", folder], "did you mean learn"),
+        (["agent", "play", folder, "nothing"], "has not learned nothing"),
+        (["agent", "play", folder, "balance", "--episodes", "0"], "at least one episode is played"),
+        (["agent", "learn", folder, "more", "--data", str(data), "--seed", "5"], "is an agent with seed = 0, not 5"),
     ):
         with pytest.raises(SystemExit) as stop:
             main(words)

@@ -50,7 +50,7 @@ SETTINGS: Settings = MappingProxyType(
 BUDGETS: Mapping[str, int] = {"smoke": 20, "quick": 1_000, "full": 20_000}  # training steps
 SHORTEST = 64  # horizons are rounded up to this or twice as much, and so on, so that tasks can share a copy
 SAVE_EVERY = 30.0  # seconds between two saves of a task that is being learned
-EPISODES = 10  # that are played in the environment after learning
+EPISODES, LANES = 10, 20  # that are played in the environment after learning; at most so many together
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,9 @@ class Agent:
             folder.store.remove_state()
             route = next((route for route in learner.routes() if route["task"] == name), {})
             cost = folder.store.bytes(-1)
-            return Learned(name, session.note, route, cost, self._play(task, learner, record), found.notes)
+            folder.store.load()
+            played = self.play(name) if record.environment else None
+            return Learned(name, session.note, route, cost, played, found.notes)
 
     def preview(self, name: str, data: Where, env: str | None = None, budget: str = "quick") -> Preview:
         """Where a task would go and why, and what it would cost; nothing is trained or written."""
@@ -225,12 +227,20 @@ class Agent:
             self.folder.store.restore(learner, len(self.folder.store.learned) - 1)
         return learner
 
-    def _play(self, task: Task, learner: Learner, record: TaskRecord) -> Evaluation | None:
-        if not task.environments:
-            return None
-        played = evaluate(learner.policy(task.name), task, Protocol(episodes=EPISODES, lanes=EPISODES))
-        self.folder.event("play", task=task.name, mean=played.mean / record.reward_scale)
-        return replace(played, returns=[found / record.reward_scale for found in played.returns])
+    def play(
+        self, name: str, env: str | None = None, episodes: int = EPISODES, *, target: float | None = None
+    ) -> Evaluation:
+        """Plays episodes of a learned task in its environment, or in another one with the same spaces."""
+        policy, record = self._acting(name, target)
+        environment = env or record.environment
+        if environment is None:
+            raise Mistake(f"the environment of {name} is not known: name it")
+        horizon = max(policy.interface.horizon, longest_episode(environment))
+        simulators = environments_of(environment, record.read_layout(), horizon)
+        task = Task(name, replace(policy.interface, horizon=horizon), policy.target, no_dataset, simulators)
+        found = evaluate(policy, task, Protocol(episodes=episodes, lanes=min(episodes, LANES)))
+        self.folder.event("play", task=name, environment=environment, mean=found.mean, episodes=episodes)
+        return found
 
 
 @dataclass
@@ -269,11 +279,7 @@ def own_task(name: str, found: Recorded, record: TaskRecord, seed: int) -> tuple
     while horizon < longest:
         horizon *= 2
     interface = replace(found.interface, horizon=horizon)
-    environments = None
-    if record.environment:
-        environments = environments_of(record.environment, found.layout, record.reward_scale, horizon)
-    target = record.target * record.reward_scale
-    return Task(name, interface, target, lambda: learned_from, environments), kept_back
+    return Task(name, interface, record.target * record.reward_scale, lambda: learned_from), kept_back
 
 
 def constant_score(task: Task, dataset: Dataset) -> dict[str, float]:
@@ -285,6 +291,11 @@ def constant_score(task: Task, dataset: Dataset) -> dict[str, float]:
     counts = np.bincount(recorded, minlength=int(max(recorded.max(), dataset.actions.max())) + 1) + 1
     likelihoods = np.log(counts / counts.sum())
     return {"constant likelihood": float(np.exp(likelihoods[dataset.actions].mean()))}
+
+
+def no_dataset() -> Dataset:
+    """Raises: a task that is only played has no data."""
+    raise Mistake("an agent does not keep the data that it learned from")
 
 
 def no_data(name: str) -> Dataset:

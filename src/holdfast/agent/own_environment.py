@@ -13,11 +13,11 @@ from holdfast.tasks.environments import InTurn, Protocol
 
 
 class Encoded(gymnasium.Wrapper):
-    """Encodes observations, decodes actions, scales rewards, and ends an episode after `horizon` steps."""
+    """Encodes observations, decodes actions, and ends an episode after `horizon` steps."""
 
-    def __init__(self, env: gymnasium.Env, layout: Layout, reward_scale: float, horizon: int) -> None:
+    def __init__(self, env: gymnasium.Env, layout: Layout, horizon: int) -> None:
         super().__init__(env)
-        self.layout, self.reward_scale, self.horizon = layout, reward_scale, horizon
+        self.layout, self.horizon = layout, horizon
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
@@ -28,7 +28,7 @@ class Encoded(gymnasium.Wrapper):
         observation, reward, ended, cut, info = self.env.step(self.layout.decode_action(action))
         self.steps += 1
         cut = cut or self.steps >= self.horizon
-        return self.layout.encode_observation(observation), float(reward) * self.reward_scale, ended, cut, info
+        return self.layout.encode_observation(observation), float(reward), ended, cut, info
 
 
 def make(environment: str) -> gymnasium.Env:
@@ -57,15 +57,13 @@ def longest_episode(environment: str | None) -> int:
     return (spec.max_episode_steps or 0) if spec else 0
 
 
-def environments_of(
-    environment: str, layout: Layout, reward_scale: float, horizon: int
-) -> Callable[[Protocol], InTurn]:
+def environments_of(environment: str, layout: Layout, horizon: int) -> Callable[[Protocol], InTurn]:
     """Makes the environments in which a task is evaluated."""
-    return partial(_in_turn, partial(_encoded, environment, layout, reward_scale, horizon))
+    return partial(_in_turn, partial(_encoded, environment, layout, horizon))
 
 
-def _encoded(environment: str, layout: Layout, reward_scale: float, horizon: int) -> Encoded:
-    return Encoded(make(environment), layout, reward_scale, horizon)
+def _encoded(environment: str, layout: Layout, horizon: int) -> Encoded:
+    return Encoded(make(environment), layout, horizon)
 
 
 def _in_turn(made: Callable[[], gymnasium.Env], protocol: Protocol) -> InTurn:

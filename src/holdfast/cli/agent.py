@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,6 +47,12 @@ class LearnCommand:
     """How long to train: smoke (seconds), quick (minutes) or full."""
     target: float | None = None
     """The return to ask the policy for; by default the 0.9 quantile of the data's returns."""
+    learner: str | None = None
+    """The learner of a new agent; by default affinity-l."""
+    backbone: str | None = None
+    """The backbone of a new agent; by default dt."""
+    seed: int | None = None
+    """The seed of a new agent; by default 0."""
     device: str = "auto"
     """Device to train on: auto, cpu or cuda."""
     json: Flag = False
@@ -94,6 +100,34 @@ class VerifyCommand:
 
 
 @dataclass(frozen=True)
+class HistoryCommand:
+    """List what happened to an agent, and when."""
+
+    folder: Folder
+    """The agent's folder, or a run folder."""
+    json: Flag = False
+    """Print the events as JSON."""
+
+
+@dataclass(frozen=True)
+class PlayCommand:
+    """Play episodes of a task in its environment."""
+
+    folder: Folder
+    """The agent's folder."""
+    name: Annotated[str, tyro.conf.Positional]
+    """Name of the task."""
+    env: str | None = None
+    """Id of another Gymnasium environment with the same spaces."""
+    episodes: Annotated[int, tyro.conf.arg(metavar="N")] = 10
+    """Number of episodes, each from its own seed."""
+    target: float | None = None
+    """The return to ask the policy for; by default the one that it was learned with."""
+    json: Flag = False
+    """Print the returns as JSON."""
+
+
+@dataclass(frozen=True)
 class DoctorCommand:
     """Check your own data before anything is learned from it."""
 
@@ -137,7 +171,7 @@ def agent_command(words: Sequence[str]) -> None:
 
 def learn(command: LearnCommand) -> None:
     """Learns a task, and prints where it went, what it cost and how well it does."""
-    agent = Agent(command.folder, device=command.device)
+    agent = Agent(command.folder, command.learner, command.backbone, command.seed, device=command.device)
     learned = agent.learn(
         command.name, command.data, command.env, command.budget, target=command.target, quiet=command.quiet
     )
@@ -230,6 +264,29 @@ def verify(command: VerifyCommand) -> None:
     print_lines(f"all {len(tasks)} tasks are equal to the bit to their certificates: {', '.join(tasks)}")
 
 
+def history(command: HistoryCommand) -> None:
+    """Prints when each task was learned, certified and played."""
+    events = [event for event in opened(command.folder).folder.events() if event["kind"] in SHOWN]
+    if command.json:
+        print_json(events)
+        return
+    for event in events:
+        when = datetime.fromtimestamp(event["time"], UTC).isoformat(" ", "seconds").removesuffix("+00:00")
+        print_lines(f"{when} UTC  {SHOWN[event['kind']].format(**event)}")
+
+
+def play(command: PlayCommand) -> None:
+    """Plays episodes and prints their mean return."""
+    if command.episodes < 1:
+        raise Mistake(f"at least one episode is played, got --episodes {command.episodes}")
+    found = opened(command.folder).play(command.name, command.env, command.episodes, target=command.target)
+    if command.json:
+        print_json({"returns": found.returns, "lengths": found.lengths, "successes": found.successes})
+        return
+    spread = f"from {min(found.returns):.4g} to {max(found.returns):.4g}"
+    print_lines(f"mean return {found.mean:.4g} over {found.distinct} different episodes, {spread}")
+
+
 def doctor(command: DoctorCommand) -> None:
     """Prints what the checks of a dataset found."""
     raw = read_source(command.data)
@@ -261,11 +318,19 @@ def opened(folder: Path) -> Agent:
     return Agent(folder, device="cpu")
 
 
+SHOWN = {  # the events of a history, in words
+    "learn": "began to learn {task}",
+    "resume": "went on learning {task}",
+    "certify": "certified all tasks after stage {stage}",
+    "play": "played {task}: mean return {mean:.4g}",
+}
 VERBS: dict[str, tuple[Any, Callable[[Any], None]]] = {
     "learn": (LearnCommand, learn),
     "preview": (PreviewCommand, preview),
     "list": (ListCommand, list_tasks),
     "verify": (VerifyCommand, verify),
+    "history": (HistoryCommand, history),
+    "play": (PlayCommand, play),
     "doctor": (DoctorCommand, doctor),
     "export": (ExportCommand, export),
 }
@@ -275,6 +340,8 @@ USAGE = f"""usage: holdfast agent COMMAND FOLDER ...
   preview   say where a task would go and what it would cost: holdfast agent preview FOLDER NAME --data WHERE
   list      list the tasks of an agent
   verify    compute every certificate again from the files
+  history   list what happened to an agent, and when
+  play      play episodes of a task in its environment
   doctor    check your own data before anything is learned from it: holdfast agent doctor --data WHERE
   export    write the policy of a task: holdfast agent export FOLDER NAME --to policy.onnx
 
