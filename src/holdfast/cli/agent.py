@@ -230,8 +230,9 @@ def list_tasks(command: ListCommand) -> None:
         return
     table = Table()
     for name in rows[0]:
-        table.add_column(name, justify="left" if name == "task" else "right")
+        table.add_column(name, justify="left" if name == "task" else "right", no_wrap=name != "score")
     for found in rows:
+        found["learned"] = (found["learned"] or "")[:10]  # the day
         table.add_row(*(Text(printable(_shown(value))) for value in found.values()))
     Output().print(table)
 
