@@ -47,7 +47,7 @@ SETTINGS: Settings = MappingProxyType(
         "fit.schedule": "one-cycle",
     }
 )
-BUDGETS: Mapping[str, int] = {"smoke": 20, "quick": 1_000, "full": 20_000}  # training steps
+BUDGETS: Mapping[str, int] = {"smoke": 20, "quick": 500, "full": 20_000}  # training steps
 SHORTEST = 64  # horizons are rounded up to this or twice as much, and so on, so that tasks can share a copy
 SAVE_EVERY = 30.0  # seconds between two saves of a task that is being learned
 EPISODES, LANES = 10, 20  # that are played in the environment after learning; at most so many together
