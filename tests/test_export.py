@@ -19,17 +19,11 @@ from holdfast.agent.exported_folder import load_exported
 from holdfast.agent.layout_modules import LayoutEncoder, action_decoder
 from holdfast.agent.raw_policy import RawPolicy
 from holdfast.agent.step import Step
+from holdfast.data.action_layouts import CombinedActions, DiscreteActions, ScaledActions
 from holdfast.data.files import packed
-from holdfast.data.layout import (
-    CombinedActions,
-    DiscreteActions,
-    Frames,
-    Layout,
-    Numbers,
-    OneHot,
-    ScaledActions,
-)
+from holdfast.data.layout import Layout
 from holdfast.data.normaliser import Normaliser
+from holdfast.data.observation_parts import Frames, Numbers, OneHot
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import fingerprint
 from holdfast.learners.learner import new_net

@@ -9,7 +9,9 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.data.layout import Layout, action_layout, observation_parts
+from holdfast.data.action_layouts import action_layout
+from holdfast.data.layout import Layout
+from holdfast.data.observation_parts import observation_parts
 from holdfast.data.spaces import from_gymnasium, from_json
 from holdfast.errors import Mistake
 from tests.recorded_data import stack

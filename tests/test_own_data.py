@@ -8,8 +8,9 @@ import gymnasium
 import numpy as np
 import pytest
 
+from holdfast.data.action_layouts import CombinedActions, DiscreteActions, ScaledActions
 from holdfast.data.episodes import Dataset, Episode
-from holdfast.data.layout import CombinedActions, DiscreteActions, Layout, ScaledActions
+from holdfast.data.layout import Layout
 from holdfast.errors import Mistake
 from holdfast.tasks.interface import Continuous, Discrete
 from holdfast.tasks.recorded import Recorded, defaults_from, held_out, read

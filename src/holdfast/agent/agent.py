@@ -9,14 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from holdfast.agent.agent_folder import AgentFolder
 from holdfast.agent.configure import HOLDFAST, apply, default_config
 from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
 from holdfast.agent.folder import CONFIG
 from holdfast.agent.own_environment import environments_of, is_installed, longest_episode, make
+from holdfast.agent.own_task import constant_score, own_task
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.preview import Preview, previewed, seconds_a_step
 from holdfast.agent.progress import Screen
@@ -32,7 +31,7 @@ from holdfast.evaluation.rollouts import Evaluation, evaluate
 from holdfast.learners.learner import Learner, learner_spec
 from holdfast.nets.policy import Policy
 from holdfast.tasks.environments import Protocol
-from holdfast.tasks.recorded import Recorded, defaults_from, held_out, read
+from holdfast.tasks.recorded import Recorded, defaults_from, read
 from holdfast.tasks.suite import Settings
 from holdfast.tasks.task import Task
 from holdfast.training.cache import NoCache
@@ -48,7 +47,6 @@ SETTINGS: Settings = MappingProxyType(
     }
 )
 BUDGETS: Mapping[str, int] = {"smoke": 20, "quick": 500, "full": 20_000}  # training steps
-SHORTEST = 64  # horizons are rounded up to this or twice as much, and so on, so that tasks can share a copy
 SAVE_EVERY = 30.0  # seconds between two saves of a task that is being learned
 EPISODES, LANES = 10, 20  # that are played in the environment after learning; at most so many together
 
@@ -268,29 +266,6 @@ def budget_steps(budget: str) -> int:
     if budget not in BUDGETS:
         raise Mistake(f"there is no budget {budget!r}; there are {', '.join(BUDGETS)}")
     return BUDGETS[budget]
-
-
-def own_task(name: str, found: Recorded, record: TaskRecord, seed: int) -> tuple[Task, Dataset | None]:
-    """The task of a user's data, and its held-out episodes."""
-    scaled = replace(found.dataset, rewards=found.dataset.rewards * np.float32(record.reward_scale))
-    learned_from, kept_back = held_out(scaled, seed)
-    longest = max(int(scaled.lengths.max()), longest_episode(record.environment))
-    horizon = SHORTEST
-    while horizon < longest:
-        horizon *= 2
-    interface = replace(found.interface, horizon=horizon)
-    return Task(name, interface, record.target * record.reward_scale, lambda: learned_from), kept_back
-
-
-def constant_score(task: Task, dataset: Dataset) -> dict[str, float]:
-    """The score on these episodes of a policy that always does the same: the mean or the most frequent action."""
-    recorded = task.dataset.actions
-    if recorded.ndim > 1:
-        mean = recorded.mean(axis=0)
-        return {"constant squared error": float(((dataset.actions - mean) ** 2).mean())}
-    counts = np.bincount(recorded, minlength=int(max(recorded.max(), dataset.actions.max())) + 1) + 1
-    likelihoods = np.log(counts / counts.sum())
-    return {"constant likelihood": float(np.exp(likelihoods[dataset.actions].mean()))}
 
 
 def no_dataset() -> Dataset:

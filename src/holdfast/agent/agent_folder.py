@@ -1,7 +1,7 @@
 """The folder of an agent: created on first use; a run folder is one, too."""
 
-import os
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,6 @@ from holdfast.agent.folder import CONFIG, LearningFolder
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.settings import first_difference
 from holdfast.agent.surroundings import surroundings
-from holdfast.data.directory import Directory
-from holdfast.data.files import make_folder
 from holdfast.errors import Mistake
 
 
@@ -22,24 +20,9 @@ class AgentFolder(LearningFolder):
 
     def __init__(self, path: str | Path, plan: AgentPlan | None = None) -> None:
         self.path = Path(path)
-        if plan is not None and not os.path.lexists(self.path / CONFIG):
-            self._create(plan)
+        if plan is not None:
+            self._create(partial(begun_record, plan))
         super().__init__(path)
-
-    def _create(self, plan: AgentPlan) -> None:
-        if os.path.isfile(self.path):
-            raise Mistake(f"{self.path} is a file: choose another folder")
-        make_folder(self.path)
-        self.directory = Directory(self.path)
-        self._lock()  # if two processes begin at once, one of them creates the agent
-        try:
-            if not self.directory.exists(CONFIG):
-                if {*self.directory.names()} - {f"{CONFIG}.part"}:  # which a killed process may leave
-                    raise Mistake(f"{self.path} is not empty and not an agent's folder: choose another folder")
-                made_with = surroundings("", plan.learner, plan.backbone)
-                self.directory.write_json(CONFIG, new_record(plan, torch.get_num_threads(), made_with))
-        finally:
-            self.directory.unlock()
 
     def _config(self) -> dict[str, Any]:
         return checked_config(self.directory.read_json(CONFIG), self.path / CONFIG)
@@ -62,3 +45,8 @@ class AgentFolder(LearningFolder):
         """Raises if it is a run whose planned tasks are not all learned."""
         if missing := self.order[len(self.store.learned) :]:
             raise Mistake(f"{self.path} is a run that is not finished: {missing[0]} is to be learned first")
+
+
+def begun_record(plan: AgentPlan) -> dict[str, Any]:
+    """The record of an agent that begins here and now."""
+    return new_record(plan, torch.get_num_threads(), surroundings("", plan.learner, plan.backbone))

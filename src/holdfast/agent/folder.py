@@ -4,7 +4,7 @@ import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from holdfast.agent.events import parsed, without_undone
 from holdfast.agent.routes import check_routes
 from holdfast.agent.store import INDEX, NO_NOTES, Store, identity_of
 from holdfast.data.directory import Directory
-from holdfast.data.files import damaged
+from holdfast.data.files import damaged, make_folder
 from holdfast.errors import Busy, Mistake
 from holdfast.evaluation.certificates import Certificate
 from holdfast.learners.learner import Snapshot
@@ -27,6 +27,7 @@ class LearningFolder(ABC):
 
     kind = "an agent's folder"
     otherwise = "wait for it"  # what to do if another process works in it
+    elsewhere = "choose another folder"  # what to do if it cannot be created here
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -34,6 +35,23 @@ class LearningFolder(ABC):
             raise Mistake(f"{self.path} is not {self.kind}: it has no config.json")
         self.directory = Directory(self.path)
         self._load()
+
+    def _create(self, record: Callable[[], dict[str, Any]]) -> None:
+        """Makes the folder and its config.json, unless it has one."""
+        if os.path.isfile(self.path):
+            raise Mistake(f"{self.path} is a file: {self.elsewhere}")
+        make_folder(self.path)
+        self.directory = Directory(self.path)
+        if self.directory.exists(CONFIG):
+            return
+        self._lock()  # if two processes begin at once, one of them creates it
+        try:
+            if not self.directory.exists(CONFIG):
+                if {*self.directory.names()} - {f"{CONFIG}.part"}:  # which a killed process may leave
+                    raise Mistake(f"{self.path} is not empty and not {self.kind}: {self.elsewhere}")
+                self.directory.write_json(CONFIG, record())
+        finally:
+            self.directory.unlock()
 
     def _load(self) -> None:
         self.record = self._config()

@@ -7,7 +7,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from holdfast.data.layout import Actions, CombinedActions, Frames, Layout, OneHot, Part, ScaledActions, named
+from holdfast.data.action_layouts import Actions, CombinedActions, ScaledActions
+from holdfast.data.layout import Layout
+from holdfast.data.observation_parts import Frames, OneHot, Part, named
 from holdfast.errors import Mistake
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from holdfast.data.layout import ScaledActions
+from holdfast.data.action_layouts import ScaledActions
 from holdfast.data.raw_episodes import RawEpisodes, mapped
 from holdfast.errors import Mistake
 

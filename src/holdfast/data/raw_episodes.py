@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from holdfast.data import spaces
-from holdfast.data.layout import Layout, OneHot, ScaledActions, action_layout, named, observation_parts
+from holdfast.data.action_layouts import ScaledActions, action_layout
+from holdfast.data.layout import Layout
+from holdfast.data.observation_parts import OneHot, named, observation_parts
 from holdfast.data.spaces import DEEPEST, NUMBERS, Space, Tree
 from holdfast.errors import Mistake
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -172,3 +172,10 @@ def acted(values: Tree) -> Space:
         return Discrete(int(values.max()) - start + 1, start)
     starts = np.minimum(values.min(axis=0), 0)
     return MultiDiscrete(values.max(axis=0) - starts + 1, starts)
+
+
+def value_range(counts: Sequence[int], starts: Sequence[int]) -> str:
+    """The values of integers in words, such as `0..3 x 1..2`."""
+    if len(counts) == 1:
+        return f"{starts[0]}..{starts[0] + counts[0] - 1}"
+    return " x ".join(f"{start}..{start + count - 1}" for count, start in zip(counts, starts, strict=True))[:60]

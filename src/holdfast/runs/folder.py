@@ -1,9 +1,9 @@
 """The run folder: the record of a run, from which it is resumed and every table is made."""
 
 import json
-import os
 import shlex
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from holdfast.agent.plan import completed
 from holdfast.agent.settings import first_difference
 from holdfast.agent.surroundings import surroundings
 from holdfast.data.conform import conform
-from holdfast.data.directory import Directory
-from holdfast.data.files import damaged, make_folder
+from holdfast.data.files import damaged
 from holdfast.errors import Mistake
 from holdfast.evaluation.matrix import Matrix
 from holdfast.registry import check_plugins
@@ -35,23 +34,15 @@ class RunFolder(LearningFolder):
     """
 
     kind = "a run folder"
-    otherwise = "wait for it, or choose another --out"
+    elsewhere = "choose another --out"
+    otherwise = f"wait for it, or {elsewhere}"
 
     def __init__(self, path: str | Path, plan: Plan | None = None) -> None:
         self.path = Path(path)
         if plan is not None:
-            self._begin(plan)
+            self._create(partial(begun_record, plan))
+            self.check_plan(plan)
         super().__init__(path)
-
-    def _begin(self, plan: Plan) -> None:
-        if os.path.isfile(self.path):
-            raise Mistake(f"{self.path} is a file: choose another --out")
-        make_folder(self.path)
-        self.directory = Directory(self.path)
-        if not self.directory.exists(CONFIG):
-            config = json.loads(json.dumps(asdict(plan)))
-            self._create(config, plan.threads or torch.get_num_threads())  # a resumed run has as many
-        self.check_plan(plan)
 
     def _planned(self) -> list[str]:
         return list(self.record["config"]["order"])
@@ -66,18 +57,6 @@ class RunFolder(LearningFolder):
         if difference := first_difference(completed(record["config"]), json.loads(json.dumps(asdict(plan)))):
             name, old, new = difference
             raise Mistake(f"{self.path} is a run with {name} = {old}, not {new}: choose another --out or delete it")
-
-    def _create(self, config: dict[str, Any], threads: int) -> None:
-        self._lock()  # if two processes begin at once, one of them creates the run
-        try:
-            if not self.directory.exists(CONFIG):
-                if {*self.directory.names()} - {f"{CONFIG}.part"}:  # which a killed process may leave
-                    raise Mistake(f"{self.path} is not empty and not a run folder: choose another --out")
-                made_with = surroundings(config["suite"], config["learner"], config["backbone"])
-                kept = {"config": config, "datasets": {}, "data_returns": {}, "threads": threads}
-                self.directory.write_json(CONFIG, {**kept, "processes": ranks().size, **made_with})
-        finally:
-            self.directory.unlock()
 
     def _known(self) -> int:
         matrix = self.read_matrix()
@@ -174,3 +153,10 @@ class RunFolder(LearningFolder):
             return conform(self.directory.read_json(file), kind, name)
         except Mistake as problem:
             raise damaged(self.path / file, problem) from problem
+
+
+def begun_record(plan: Plan) -> dict[str, Any]:
+    """The record of a run that begins here and now; when it is resumed, it has as many threads and processes."""
+    config = json.loads(json.dumps(asdict(plan)))
+    kept = {"config": config, "datasets": {}, "data_returns": {}, "threads": plan.threads or torch.get_num_threads()}
+    return {**kept, "processes": ranks().size, **surroundings(plan.suite, plan.learner, plan.backbone)}

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.data.action_layouts import Actions as ActionLayout
+from holdfast.data.action_layouts import ScaledActions
 from holdfast.data.episodes import Dataset
-from holdfast.data.layout import Actions as ActionLayout
-from holdfast.data.layout import Layout, ScaledActions
+from holdfast.data.layout import Layout
 from holdfast.data.randomness import numpy_stream
 from holdfast.data.raw_episodes import NO_REWARDS, RawEpisodes, check_size
 from holdfast.data.sources import Where, read_source

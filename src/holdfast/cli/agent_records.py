@@ -1,0 +1,97 @@
+"""The commands `holdfast agent list`, `verify` and `history`: what an agent knows, and how it came to be."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.agent.agent import Agent
+from holdfast.cli.agent_folders import Folder, opened, shown
+from holdfast.cli.output import Output, print_json, print_lines
+from holdfast.data.printable import printable
+from holdfast.runs.options import Flag
+
+SHOWN = {  # the events of a history, in words
+    "learn": "began to learn {task}",
+    "resume": "went on learning {task}",
+    "certify": "certified all tasks after stage {stage}",
+    "play": "played {task}: mean return {mean:.4g}",
+}
+
+
+@dataclass(frozen=True)
+class FolderCommand:
+    """A command that prints something about an agent."""
+
+    folder: Folder
+    """The agent's folder, or a run folder."""
+    json: Flag = False
+    """Print it as JSON."""
+
+
+class ListCommand(FolderCommand):
+    """List the tasks of an agent: copies, scores, dates and bytes."""
+
+
+class VerifyCommand(FolderCommand):
+    """Compute every certificate again from the files."""
+
+
+class HistoryCommand(FolderCommand):
+    """List what happened to an agent, and when."""
+
+
+def list_tasks(command: ListCommand) -> None:
+    """Prints the tasks of an agent."""
+    agent = opened(command.folder)
+    rows = [row(agent, name) for name in agent.tasks]
+    if command.json:
+        print_json(rows)
+        return
+    if not rows:
+        print_lines(f"{command.folder} has learned nothing yet")
+        return
+    table = Table()
+    for name in rows[0]:
+        table.add_column(name, justify="left" if name == "task" else "right", no_wrap=name != "score")
+    for found in rows:
+        found["learned"] = (found["learned"] or "")[:10]  # the day
+        table.add_row(*(Text(printable(shown(value))) for value in found.values()))
+    Output().print(table)
+
+
+def row(agent: Agent, name: str) -> dict[str, Any]:
+    """A task's line in the list."""
+    record, copy = agent.record(name), agent.copy_of(name)
+    score = next(iter(record.score.items()), None) if record else None
+    return {
+        "task": name,
+        "copy": copy,
+        "episodes": record.episodes if record else None,
+        "target": record.target if record and record.has_rewards else None,
+        "score": f"{score[0]} {score[1]:.4g}" if score else None,
+        "MB": round(agent.bytes_of(name) / 1e6, 3),
+        "learned": record.learned_at if record else None,
+    }
+
+
+def verify(command: VerifyCommand) -> None:
+    """Checks every certificate."""
+    tasks = opened(command.folder).verify()
+    if command.json:
+        print_json({"tasks": tasks, "equal": True})
+        return
+    print_lines(f"all {len(tasks)} tasks are equal to the bit to their certificates: {', '.join(tasks)}")
+
+
+def history(command: HistoryCommand) -> None:
+    """Prints when each task was learned, certified and played."""
+    events = [event for event in opened(command.folder).folder.events() if event["kind"] in SHOWN]
+    if command.json:
+        print_json(events)
+        return
+    for event in events:
+        when = datetime.fromtimestamp(event["time"], UTC).isoformat(" ", "seconds").removesuffix("+00:00")
+        print_lines(f"{when} UTC  {SHOWN[event['kind']].format(**event)}")
