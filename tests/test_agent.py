@@ -306,3 +306,15 @@ def test_gymnasium_environments_are_the_users_own(agent):
         assert learned.record.environment == "Mine-v0"
     finally:
         gymnasium.registry.pop("Mine-v0")
+
+
+def test_a_history_with_events_of_another_kind_is_printed_or_refused_in_one_sentence(agent, capsys):
+    learn(agent, "swing", "pendulum")
+    log = agent.path / "events.jsonl"
+    log.write_text(log.read_text() + json.dumps({"time": 1.0, "kind": "learn", "step": 0}) + "\n")
+    main(["agent", "history", str(agent.path)])
+    assert "began to learn ?" in capsys.readouterr().out
+    log.write_text(log.read_text() + json.dumps({"time": 1.0, "kind": "play", "task": "swing"}) + "\n")
+    with pytest.raises(SystemExit) as stop:
+        main(["agent", "history", str(agent.path)])
+    assert stop.value.code == 2

@@ -17,6 +17,7 @@ KINDS: dict[str, dict[str, Any]] = {  # the fields that each kind must have
     "train": {"stage": int, "task": str, "step": int, "loss": float},
     "evaluate": {"stage": int, "task": str, "mean": float},
     "score": {"stage": int, "task": str, "score": dict[str, float]},
+    "play": {"task": str, "mean": float},
     "curve": {"stage": int, "task": str, "at": int, "step": int, "success": float},
 }
 OPTIONAL = {"phase": str, "phases": dict[str, int]}  # which events of version 0.1 do not have

@@ -1,5 +1,6 @@
 """The commands `holdfast agent list`, `verify` and `history`: what an agent knows, and how it came to be."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -94,4 +95,4 @@ def history(command: HistoryCommand) -> None:
         return
     for event in events:
         when = datetime.fromtimestamp(event["time"], UTC).isoformat(" ", "seconds").removesuffix("+00:00")
-        print_lines(f"{when} UTC  {SHOWN[event['kind']].format(**event)}")
+        print_lines(f"{when} UTC  {SHOWN[event['kind']].format_map(defaultdict(lambda: '?', event))}")
