@@ -146,6 +146,27 @@ def test_interrupted_learning_continues_and_ends_at_the_same_bits(tmp_path, monk
     ]
 
 
+def test_interrupted_learning_with_another_budget_begins_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.agent.agent.BUDGETS", {"smoke": 8, "quick": 12})
+    data = as_dicts(played("pendulum"))
+    whole = Agent(tmp_path / "whole", settings=SETTINGS, device="cpu")
+    whole.learn("swing", data, budget="quick", quiet=True)
+    agent = Agent(tmp_path / "agent", settings=SETTINGS, device="cpu")
+
+    def stopped(recorder, *_):
+        raise Interrupted("interrupted", 2)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
+        patch.setattr("holdfast.agent.session.Session._commit", stopped)
+        with pytest.raises(Interrupted):
+            agent.learn("swing", data, budget="smoke", quiet=True)
+    agent.learn("swing", data, budget="quick", quiet=True)
+    assert [one.fingerprint for one in agent.folder.read_certificates()] == [
+        one.fingerprint for one in whole.folder.read_certificates()
+    ]
+
+
 def test_another_return_can_be_asked_for_and_what_is_exported_acts_the_same(agent, tmp_path):
     learn(agent, "swing", "pendulum")
     agent.export("swing", tmp_path / "low", target=-1_000.0)

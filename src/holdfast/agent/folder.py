@@ -124,16 +124,16 @@ class LearningFolder(ABC):
 
     # Learning
 
-    def begin_learning(self, tasks: Sequence[Task], name: str) -> str:
-        """Records that these tasks are learned now, under this name; returns what identifies them."""
+    def begin_learning(self, tasks: Sequence[Task], name: str, steps: int) -> str:
+        """Records that these tasks are learned now, in so many steps each; returns what identifies that."""
         processes = self.record.get("processes", 1)
         if processes != ranks().size:  # sums, and so bits, would depend on when it was interrupted
             raise Mistake(f"{self.path} is a run of {processes} processes, not {ranks().size}: choose another --out")
-        identity, stage = identity_of(tasks), len(self.store.learned)
-        steps = self.store.begin_task(identity)
+        identity, stage = identity_of(tasks, steps), len(self.store.learned)
+        saved = self.store.begin_task(identity)
         begun = any(event.get("stage") == stage for event in self.events())
         kind = "resume" if begun else "learn"
-        self.event(kind, stage=stage, task=name, step=list(steps.values())[-1], phases=steps)
+        self.event(kind, stage=stage, task=name, step=list(saved.values())[-1], phases=saved)
         return identity
 
     def commit(

@@ -55,10 +55,11 @@ class Session(Generic[Folder]):
         stage = len(self.folder.store.learned)
         self.bring_learner_to(stage - 1)
         name = ALL_TASKS if self.learner.joint else tasks[0].name
-        identity = self.folder.begin_learning(tasks, name)
+        steps = self.learner.config.fit.steps
+        identity = self.folder.begin_learning(tasks, name, steps)
         in_turn = not self.learner.joint and stage < len(self.folder.order)
-        steps = self.learner.config.fit.steps * len(tasks)
-        current = CurrentTask(name, stage, identity, planned=len(self.folder.order) if in_turn else 0, steps=steps)
+        planned = len(self.folder.order) if in_turn else 0
+        current = CurrentTask(name, stage, identity, planned=planned, steps=steps * len(tasks))
         with Interruption() as interruption:
             recorder = FolderRecorder(
                 self.folder,

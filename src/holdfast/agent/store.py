@@ -225,7 +225,8 @@ def fingerprints(learner: Learner, format: int) -> dict[str, str]:
     return {name: fingerprint(learner.policy(name), format) for name in learner.learned}
 
 
-def identity_of(tasks: Sequence[Task]) -> str:
-    """A hash of the names, interfaces and data of these tasks."""
-    plain = [[task.name, task.interface.record(), task.dataset.fingerprint] for task in tasks]
+def identity_of(tasks: Sequence[Task], steps: int) -> str:
+    """A hash of what a saved fit of these tasks is good for: names, interfaces, data, and the steps of training."""
+    about = [[task.name, task.interface.record(), task.dataset.fingerprint] for task in tasks]
+    plain = [*about, steps]  # all other settings stay the same in a folder
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
