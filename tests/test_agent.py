@@ -285,14 +285,14 @@ def test_the_command_line_learns_lists_and_verifies(tmp_path, capsys):
     assert "has learned nothing yet" in capsys.readouterr().out
     main(["agent", "learn", folder, "balance", "--data", str(data), "--budget", "smoke", "--env", "CartPole-v1"])
     told = capsys.readouterr().out
-    assert "learned balance from 3 episodes" in told
-    assert "mean return in CartPole-v1" in told
-    assert "certificate: every task equal to the bit" in told
+    assert "learned      balance, from 3 episodes" in told
+    assert "episodes in CartPole-v1" in told
+    assert "certificate  every task equal to the bit" in told
     main(["agent", "list", folder, "--json"])
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["task"], listed["copy"], listed["episodes"]) == ("balance", 0, 3)
     main(["agent", "preview", folder, "again", "--data", str(data)])
-    assert "again would go to copy 0" in capsys.readouterr().out
+    assert "route        copy 0" in capsys.readouterr().out
     main(["agent", "play", folder, "balance", "--episodes", "3", "--target", "5"])
     assert "mean return" in capsys.readouterr().out
     main(["agent", "history", folder])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from holdfast.agent.routes import route_reason
 from holdfast.data.episodes import Dataset
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import numpy_stream
@@ -15,7 +16,6 @@ from holdfast.learners.learner import windows_of
 from holdfast.routing.affinities import ActionAffinity, HybridAffinity, LatentAffinity, relative
 from holdfast.routing.distances import constant_loss, gaussian, halves_divergence, symmetric_kl
 from holdfast.routing.route import Candidate, route_by_room
-from holdfast.study.figures.routing import route_reason
 from holdfast.study.run_tables import evidence_table
 from holdfast.tasks.suite import Suite, suite
 from tests.tiny import tiny_learner, tiny_suite

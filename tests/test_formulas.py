@@ -11,12 +11,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from holdfast.agent.routes import route_reason
 from holdfast.data.randomness import numpy_stream
 from holdfast.learners.learner import windows_of
 from holdfast.learners.sparse import TaskProbe
 from holdfast.routing.affinities import HybridAffinity, LatentAffinity, finite_or_far, spread
 from holdfast.routing.route import route
-from holdfast.study.figures.routing import _distances, route_reason
+from holdfast.study.figures.routing import _distances
 from holdfast.study.run_tables import routes_table
 from holdfast.subnets.claim import SubnetConfig, next_task_counts
 from holdfast.subnets.layout import Layout

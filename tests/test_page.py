@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from holdfast.agent.routes import route_reason
 from holdfast.cli.main import main
 from holdfast.data.normaliser import Normaliser
 from holdfast.errors import Mistake
@@ -28,7 +29,6 @@ from holdfast.runs.run import reopen, run
 from holdfast.study.export import export_runs
 from holdfast.study.figures import curves, front, heat
 from holdfast.study.figures.drawing import FORMATS, typeset
-from holdfast.study.figures.routing import route_reason
 from holdfast.study.figures.study import Study, read_study
 from holdfast.study.page import compose
 from holdfast.study.page.compose import report

@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from holdfast.agent.routes import RecordedRoute, sources
+from holdfast.agent.routes import RecordedRoute, route_reason, sources
 from holdfast.data.conform import conform
 from holdfast.routing.route import Candidate, Route, route, with_sources
-from holdfast.study.figures.routing import route_reason
 from holdfast.subnets.claim import SubnetConfig
 from tests.test_selection import three_tasks
 from tests.tiny import tiny_learner, tiny_suite

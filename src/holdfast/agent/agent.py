@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,8 @@ from holdfast.agent.configure import HOLDFAST, apply, default_config
 from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
 from holdfast.agent.folder import CONFIG
-from holdfast.agent.own_environment import environments_of, is_installed, longest_episode, make
-from holdfast.agent.own_task import constant_score, own_task
+from holdfast.agent.own_environment import environments_of, is_installed, longest_episode, make, view_of
+from holdfast.agent.own_task import constant_score, nearest_task, own_task
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.preview import Preview, previewed, seconds_a_step
 from holdfast.agent.progress import Screen
@@ -23,9 +23,12 @@ from holdfast.agent.raw_policy import RawPolicy
 from holdfast.agent.session import Session, threads
 from holdfast.agent.task_record import TaskRecord, note
 from holdfast.data.episodes import Dataset
+from holdfast.data.files import write_bytes
 from holdfast.data.sources import Where
 from holdfast.data.validation import validated
 from holdfast.errors import Mistake
+from holdfast.evaluation.certificates import verdict
+from holdfast.evaluation.film import Film, check_video, encode
 from holdfast.evaluation.offline import offline_score
 from holdfast.evaluation.rollouts import Evaluation, evaluate
 from holdfast.learners.learner import Learner, learner_spec
@@ -59,11 +62,13 @@ class Learned:
     record: TaskRecord
     route: dict[str, Any]
     bytes: dict[str, int]
-    """What keeping the agent costs now: weights, memory, total."""
+    """What keeping the agent costs now: weights, memory, total; and task, the part that only this task needs."""
     played: Evaluation | None
     """Episodes in the environment, if it is known and installed; rewards as the environment gives them."""
     notes: tuple[str, ...]
     """What was left out or assumed."""
+    certificate: str
+    """Whether every task is still equal to the bit, in words."""
 
 
 class Agent:
@@ -155,10 +160,10 @@ class Agent:
             session.learn([task], no_data)
             folder.store.remove_state()
             route = next((route for route in learner.routes() if route["task"] == name), {})
-            cost = folder.store.bytes(-1)
             folder.store.load()
+            cost = {**folder.store.bytes(-1), "task": self.bytes_of(name)}
             played = self.play(name) if record.environment else None
-            return Learned(name, session.note, route, cost, played, found.notes)
+            return Learned(name, session.note, route, cost, played, found.notes, verdict(session.certificates))
 
     def preview(self, name: str, data: Where, env: str | None = None, budget: str = "quick") -> Preview:
         """Where a task would go and why, and what it would cost; nothing is trained or written."""
@@ -226,17 +231,35 @@ class Agent:
         return learner
 
     def play(
-        self, name: str, env: str | None = None, episodes: int = EPISODES, *, target: float | None = None
+        self,
+        name: str,
+        env: str | None = None,
+        episodes: int = EPISODES,
+        *,
+        target: float | None = None,
+        video: str | Path | None = None,
     ) -> Evaluation:
-        """Plays episodes of a learned task in its environment, or in another one with the same spaces."""
+        """Plays episodes of a learned task in its environment, or in another one with the same spaces.
+
+        With `video`, the first episode is played once more for a video: a file that ends in .mp4, .webm or .gif.
+        """
+        if video is not None:
+            check_video(Path(video))
         policy, record = self._acting(name, target)
         environment = env or record.environment
         if environment is None:
             raise Mistake(f"the environment of {name} is not known: name it")
         horizon = max(policy.interface.horizon, longest_episode(environment))
-        simulators = environments_of(environment, record.read_layout(), horizon)
+        layout = record.read_layout()
+        simulators = environments_of(environment, layout, horizon)
         task = Task(name, replace(policy.interface, horizon=horizon), policy.target, no_dataset, simulators)
-        found = evaluate(policy, task, Protocol(episodes=episodes, lanes=min(episodes, LANES)))
+        protocol = Protocol(episodes=episodes, lanes=min(episodes, LANES))
+        if video is not None:
+            view = view_of(environment, layout, horizon)
+            with closing(view.environments):
+                frames = Film(policy, task, view, horizon).frames(protocol.seeds)
+                write_bytes(Path(video), encode(frames, view.rate, Path(video).suffix.lower()))
+        found = evaluate(policy, task, protocol)
         self.folder.event("play", task=name, environment=environment, mean=found.mean, episodes=episodes)
         return found
 
@@ -249,10 +272,17 @@ class AgentSession(Session[AgentFolder]):
     held_out: Dataset | None
 
     def records(self, tasks: Sequence[Task]) -> dict[str, dict[str, Any]]:
+        task = tasks[0]
+        nearest = nearest_task(self.learner, task)
+        score: dict[str, float] = {}
         if self.held_out:
-            score = offline_score(self.learner.policy(tasks[0].name), self.held_out)
-            self.note = replace(self.note, score={**score, **constant_score(tasks[0], self.held_out)})
-        return {tasks[0].name: self.note.record()}
+            score = offline_score(self.learner.policy(task.name), self.held_out)
+            score |= constant_score(task, self.held_out)
+        if self.held_out and nearest:
+            others = offline_score(self.learner.policy(nearest, task), self.held_out)
+            score |= {f"nearest {measure}": value for measure, value in others.items()}
+        self.note = replace(self.note, score=score, nearest=nearest)
+        return {task.name: self.note.record()}
 
 
 def plan_of(learner: str, backbone: str, seed: int, settings: Settings) -> AgentPlan:

@@ -1,15 +1,23 @@
 """The environment of a user's task, as the network sees it."""
 
+import os
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from holdfast.data.layout import Layout
 from holdfast.data.validation import shown
 from holdfast.errors import Mistake
 from holdfast.tasks.environments import InTurn, Protocol
+from holdfast.tasks.view import View
+
+PICTURES = "rgb_array"  # Gymnasium's render mode that gives frames
+PYGAME = {"SDL_VIDEODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}  # renders without a screen and a greeting
+RATE = 30  # frames a second, where the environment does not say
 
 
 class Encoded(gymnasium.Wrapper):
@@ -31,10 +39,10 @@ class Encoded(gymnasium.Wrapper):
         return self.layout.encode_observation(observation), float(reward), ended, cut, info
 
 
-def make(environment: str) -> gymnasium.Env:
+def make(environment: str, **settings: Any) -> gymnasium.Env:
     """The environment with this id."""
     try:
-        return gymnasium.make(environment)
+        return gymnasium.make(environment, **settings)
     except (gymnasium.error.Error, ImportError, ValueError, TypeError) as problem:
         first = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
         raise Mistake(f"the environment {shown(environment)} cannot be made here: {first}") from problem
@@ -55,6 +63,31 @@ def longest_episode(environment: str | None) -> int:
         return 0
     spec = make(environment).spec
     return (spec.max_episode_steps or 0) if spec else 0
+
+
+def view_of(environment: str, layout: Layout, horizon: int) -> View:
+    """The environment of a task with a camera, for videos."""
+    with closing(make(environment)) as plain:
+        if PICTURES not in plain.metadata.get("render_modes", ()):
+            raise Mistake(f"the environment {shown(environment)} cannot be filmed: it has no render mode {PICTURES}")
+        rate = round(plain.metadata.get("render_fps") or RATE)
+    for variable, value in PYGAME.items():
+        os.environ.setdefault(variable, value)
+    env = make(environment, render_mode=PICTURES)
+    return View(InTurn(partial(Encoded, env, layout, horizon), 1), partial(_picture, env), rate)
+
+
+def _picture(env: gymnasium.Env) -> np.ndarray:
+    """What the environment's camera sees."""
+    name = shown(env.spec.id if env.spec else str(env))
+    try:
+        frame = np.asarray(env.render())
+    except Exception as problem:  # a user's environment may raise anything
+        reason = str(problem).strip() or type(problem).__name__
+        raise Mistake(f"the environment {name} cannot be filmed here: {reason.splitlines()[0]}") from problem
+    if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3:
+        raise Mistake(f"the environment {name} cannot be filmed: it renders {frame.dtype} of shape {frame.shape}")
+    return frame
 
 
 def environments_of(environment: str, layout: Layout, horizon: int) -> Callable[[Protocol], InTurn]:

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from holdfast.agent.own_environment import longest_episode
+from holdfast.agent.routes import nearest
 from holdfast.agent.task_record import TaskRecord
 from holdfast.data.episodes import Dataset
+from holdfast.learners.learner import Learner
 from holdfast.tasks.recorded import Recorded, held_out
 from holdfast.tasks.task import Task
 
@@ -34,3 +36,10 @@ def constant_score(task: Task, dataset: Dataset) -> dict[str, float]:
     counts = np.bincount(recorded, minlength=int(max(recorded.max(), dataset.actions.max())) + 1) + 1
     likelihoods = np.log(counts / counts.sum())
     return {"constant likelihood": float(np.exp(likelihoods[dataset.actions].mean()))}
+
+
+def nearest_task(learner: Learner, task: Task) -> str | None:
+    """The learned task that was nearest to a task when it was routed, if the learner compares tasks."""
+    route = next((route for route in learner.routes() if route["task"] == task.name), None)
+    candidate = nearest(route) if route else None
+    return candidate["task"] if candidate else None

@@ -1,7 +1,8 @@
-"""The record routes.json: why each task is in its copy, as it stands on disk."""
+"""The record routes.json: why each task is in its copy, as it stands on disk and in words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, isinf
 from typing import Any
 
 from holdfast.data.conform import Conform
@@ -46,3 +47,39 @@ def check_routes(record: Any, order: Sequence[str]) -> None:
             raise Mistake(f"routes[{place}] is of {route.task} in copy {route.copy}, but the task is {task}")
     if len(routes) > len(order):
         raise Mistake(f"{len(routes)} routes of {len(order)} tasks")
+
+
+def route_reason(route: Mapping[str, Any]) -> str:
+    """A decision and its reason, as a sentence."""
+    task, copy = route["task"], route["copy"]
+    if route["opened"]:
+        return f"{task} opened copy {copy}: {why(route)}."
+    if not route["candidates"]:
+        return f"{task} went into copy {copy}: {why(route)}."
+    return f"{task} joined copy {copy} and starts from {' and '.join(sources(route)) or 'new scores'}: {why(route)}."
+
+
+def why(route: Mapping[str, Any]) -> str:
+    """The reason of a decision."""
+    near = nearest(route)
+    if near is None:
+        return str(route["reason"])
+    measured = f"the nearest task, {near['task']}, is {far(distance(near))} away"
+    return f"{measured}, and {far(route['threshold'])} is allowed ({route['reason']})"
+
+
+def nearest(route: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The candidate that is nearest to the task; None if there was none to compare with."""
+    return min(route["candidates"], key=distance, default=None)
+
+
+def far(distance: float) -> str:
+    """A distance with three significant digits."""
+    if isinf(distance):
+        return "∞"
+    return f"{distance:,.3g}" if abs(distance) < 1000 else f"{distance:,.0f}"
+
+
+def distance(candidate: Mapping[str, Any]) -> float:
+    """The distance of a recorded candidate; null means that it could not be computed, which counts as infinite."""
+    return inf if candidate["distance"] is None else candidate["distance"]

@@ -26,15 +26,17 @@ class TaskRecord:
     data: str
     """Where the data was."""
     episodes: int
-    """Number of episodes that were learned from."""
+    """Number of episodes in the data, the held-out ones included."""
     transitions: int
-    """Number of steps that were learned from."""
+    """Number of steps in these episodes."""
     budget: str
     """How long it was trained."""
     learned_at: str
     """When it was learned, in UTC."""
     score: dict[str, float] = field(default_factory=dict)
-    """On held-out episodes; beside it that of a constant policy."""
+    """On held-out episodes; beside it that of a constant policy and that of the nearest task's policy."""
+    nearest: str | None = None
+    """The learned task that was nearest to it; None if none has its interface, or the learner does not compare."""
 
     @classmethod
     def read(cls, record: Any) -> "TaskRecord":

@@ -26,6 +26,8 @@ class PlayCommand:
     """Number of episodes, each from its own seed."""
     target: float | None = None
     """The return to ask the policy for; by default the one that it was learned with."""
+    video: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Also film the first episode, as FILE.mp4, FILE.webm or FILE.gif."""
     json: Flag = False
     """Print the returns as JSON."""
 
@@ -52,12 +54,16 @@ def play(command: PlayCommand) -> None:
     """Plays episodes and prints their mean return."""
     if command.episodes < 1:
         raise Mistake(f"at least one episode is played, got --episodes {command.episodes}")
-    found = opened(command.folder).play(command.name, command.env, command.episodes, target=command.target)
+    agent = opened(command.folder)
+    found = agent.play(command.name, command.env, command.episodes, target=command.target, video=command.video)
     if command.json:
         print_json({"returns": found.returns, "lengths": found.lengths, "successes": found.successes})
         return
-    spread = f"from {min(found.returns):.4g} to {max(found.returns):.4g}"
-    print_lines(f"mean return {found.mean:.4g} over {found.distinct} different episodes, {spread}")
+    spread = f", from {min(found.returns):.4g} to {max(found.returns):.4g}"
+    episodes = f"{found.distinct} different episodes{spread}" if found.distinct > 1 else "1 episode"
+    print_lines(f"mean return {found.mean:.4g} over {episodes}")
+    if command.video:
+        print_lines(f"wrote {command.video}: the first episode, {command.video.stat().st_size / 1e6:.2f} MB")
 
 
 def export(command: ExportCommand) -> None:

@@ -1,21 +1,25 @@
 """The commands `holdfast agent doctor`, `preview` and `learn`: from your own data to a learned task."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
-import numpy as np
 import tyro
 
 from holdfast.agent.agent import Agent, Learned
 from holdfast.agent.own_environment import make
-from holdfast.cli.agent_folders import Folder, shown
-from holdfast.cli.output import print_json, print_lines
-from holdfast.data.doctor import examine
+from holdfast.agent.routes import distance, far, sources, why
+from holdfast.agent.task_record import TaskRecord
+from holdfast.cli.agent_folders import Folder
+from holdfast.cli.output import print_json, print_names
+from holdfast.data.doctor import NOTHING, Finding, examine
 from holdfast.data.sources import read_source
 from holdfast.runs.options import Flag
 from holdfast.tasks.environment_checks import check_environment
+
+LABEL, LEVEL = 13, 9  # columns of the words before what is said
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,13 @@ def doctor(command: DoctorCommand) -> None:
     if command.json:
         print_json([asdict(finding) for finding in findings])
         return
-    for finding in findings:
-        advice = "" if finding.level == "ok" else f" {finding.advice}"
-        print_lines(f"{finding.level:<8} {finding.name}: {finding.means}{advice}")
+    print_names(((finding.level, told(finding)) for finding in findings), LEVEL)
+
+
+def told(finding: Finding) -> str:
+    """A finding in words."""
+    advice = "" if finding.advice == NOTHING else f" {finding.advice}"
+    return f"{finding.name}: {finding.means}{advice}"
 
 
 def preview(command: PreviewCommand) -> None:
@@ -102,13 +110,18 @@ def preview(command: PreviewCommand) -> None:
     if command.json:
         print_json(asdict(found))
         return
-    route = found.route
-    source = f", beginning from {route['source']}" if route["source"] else ""
-    distances = [f"{one['task']} is at {shown(one['distance']) or 'no distance'}" for one in route["candidates"]]
+    distances = [f"{one['task']} {far(distance(one))}" for one in found.route["candidates"]]
     time = "" if found.seconds is None else f", about {timedelta(seconds=round(found.seconds))} of training"
-    where = "a new copy" if route["opened"] else f"copy {route['copy']}"
-    lines = [f"{found.name} would go to {where}{source}: {route['reason']}", *distances]
-    print_lines("\n".join([*found.notes, *lines, f"about {found.bytes / 1e6:.2f} MB{time}", *found.warnings]))
+    print_names(
+        [
+            *(("note", note) for note in found.notes),
+            ("route", place(found.route)),
+            *([("distances", ", ".join(distances))] if distances else []),
+            ("cost", f"about {megabytes(found.bytes)} for this task{time}"),
+            *(("warning", warning) for warning in found.warnings),
+        ],
+        LABEL,
+    )
 
 
 def learn(command: LearnCommand) -> None:
@@ -120,26 +133,56 @@ def learn(command: LearnCommand) -> None:
     if command.json:
         played = learned.played.returns if learned.played else None
         kept = {"bytes": learned.bytes, "returns": played, "notes": learned.notes}
-        print_json({"name": learned.name, **asdict(learned.record), "route": learned.route, **kept})
-        return
-    print_lines("\n".join(learned_lines(learned)))
-
-
-def learned_lines(learned: Learned) -> list[str]:
-    """What learning gave, in words."""
-    record = learned.record
-    lines = [*learned.notes, f"learned {learned.name} from {record.episodes} episodes ({record.transitions:,} steps)"]
-    if learned.route:
-        source = f", beginning from {learned.route['source']}" if learned.route["source"] else ""
-        lines.append(f"copy {learned.route['copy']}{source}: {learned.route['reason']}")
-    if record.has_rewards:
-        lines.append(f"asked for a return of {record.target:.4g}")
-    lines += [f"{name} on held-out episodes: {value:.4g}" for name, value in record.score.items()]
-    if learned.played:
-        returns = learned.played.returns
-        lines.append(
-            f"mean return in {record.environment}: {np.mean(returns):.4g} ({learned.played.distinct} episodes)"
+        print_json(
+            {
+                "name": learned.name,
+                **asdict(learned.record),
+                "route": learned.route,
+                **kept,
+                "certificate": learned.certificate,
+            }
         )
-    weights, memory = (learned.bytes[part] / 1e6 for part in ("weights", "memory"))
-    lines.append(f"the agent takes {weights:.2f} MB, and {memory:.2f} MB more that only learning on needs")
-    return [*lines, "certificate: every task equal to the bit"]
+        return
+    print_names(learned_lines(learned), LABEL)
+
+
+def learned_lines(learned: Learned) -> Iterator[tuple[str, str]]:
+    """What learning gave, in words."""
+    record, cost = learned.record, {part: megabytes(count) for part, count in learned.bytes.items()}
+    yield from (("note", note) for note in learned.notes)
+    yield "learned", f"{learned.name}, from {record.episodes} episodes of {record.transitions:,} steps together"
+    if learned.route:
+        yield "route", place(learned.route)
+    if record.has_rewards:
+        yield "target", f"a return of {record.target:.4g}"
+    if record.score:
+        yield "score", scored(record)
+    if learned.played:
+        played = f"mean return {learned.played.mean:.4g} over {learned.played.distinct} episodes"
+        yield "played", f"{played} in {record.environment}"
+    yield (
+        "cost",
+        f"{cost['task']} for this task, {cost['weights']} in all; {cost['memory']} more to learn further tasks",
+    )
+    yield "certificate", learned.certificate
+
+
+def place(route: Mapping[str, Any]) -> str:
+    """Where a task goes, and why."""
+    begun = " and ".join(sources(route))
+    where = "a new copy" if route["opened"] else f"copy {route['copy']}{f', starting from {begun}' if begun else ''}"
+    return f"{where}: {why(route)}"
+
+
+def scored(record: TaskRecord) -> str:
+    """The score on held-out episodes, beside those of other policies."""
+    (measure, score), *others = record.score.items()
+    names = {f"constant {measure}": "a constant policy", f"nearest {measure}": f"the policy of {record.nearest}"}
+    beside = ", ".join(f"{names.get(name, name)} {value:.4g}" for name, value in others)
+    better = "higher" if measure == "likelihood" else "lower"
+    return f"{measure} {score:.4g} of held-out actions, {better} is better ({beside})"
+
+
+def megabytes(count: int) -> str:
+    """A number of bytes in words."""
+    return f"{count / 1e6:.2f} MB"

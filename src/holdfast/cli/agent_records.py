@@ -1,6 +1,7 @@
 """The commands `holdfast agent list`, `verify` and `history`: what an agent knows, and how it came to be."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -59,20 +60,25 @@ def list_tasks(command: ListCommand) -> None:
         table.add_column(name, justify="left" if name == "task" else "right", no_wrap=name != "score")
     for found in rows:
         found["learned"] = (found["learned"] or "")[:10]  # the day
-        table.add_row(*(Text(printable(shown(value))) for value in found.values()))
+        found["score"] = "\n".join(score_lines(found["score"]))
+        table.add_row(*(Text("\n".join(map(printable, shown(value).split("\n")))) for value in found.values()))
     Output().print(table)
+
+
+def score_lines(score: Mapping[str, float]) -> list[str]:
+    """A task's score, and below it those of other policies on the same episodes."""
+    return [f"{name if at == 0 else name.split()[0]} {value:.4g}" for at, (name, value) in enumerate(score.items())]
 
 
 def row(agent: Agent, name: str) -> dict[str, Any]:
     """A task's line in the list."""
     record, copy = agent.record(name), agent.copy_of(name)
-    score = next(iter(record.score.items()), None) if record else None
     return {
         "task": name,
         "copy": copy,
         "episodes": record.episodes if record else None,
         "target": record.target if record and record.has_rewards else None,
-        "score": f"{score[0]} {score[1]:.4g}" if score else None,
+        "score": record.score if record else {},
         "MB": round(agent.bytes_of(name) / 1e6, 3),
         "learned": record.learned_at if record else None,
     }

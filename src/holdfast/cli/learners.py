@@ -25,4 +25,4 @@ def learners_command(words: Sequence[str]) -> None:
     if command.json:
         print_json([{"name": name, "about": line} for name, line in about.items()])
     else:
-        print_names(about)
+        print_names(about.items())

@@ -26,4 +26,4 @@ def nets_command(words: Sequence[str]) -> None:
     if command.json:
         print_json([{"name": name, "about": line} for name, line in about.items()])
     else:
-        print_names(about)
+        print_names(about.items())

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable
 from shutil import get_terminal_size
 from textwrap import fill
 from typing import Any
@@ -11,7 +11,7 @@ from rich.console import Console
 
 from holdfast.data.printable import printable
 
-INDENT = 16  # columns before the description of a name
+INDENT = 16  # columns before the description of a name, unless another number is given
 
 
 class Output(Console):
@@ -26,13 +26,12 @@ def print_lines(text: str) -> None:
     print("\n".join(map(printable, text.split("\n"))))
 
 
-def print_names(about: Mapping[str, str]) -> None:
+def print_names(about: Iterable[tuple[str, str]], indent: int = INDENT) -> None:
     """Prints names with their descriptions, wrapped to the width of a terminal."""
     width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    for name, line in about.items():
-        print(
-            fill(printable(line), width, initial_indent=f"{printable(name):<{INDENT}}", subsequent_indent=" " * INDENT)
-        )
+    for name, line in about:
+        begin = f"{printable(name):<{indent}}"
+        print(fill(printable(line), width, initial_indent=begin, subsequent_indent=" " * indent))
 
 
 def print_json(record: Any) -> None:

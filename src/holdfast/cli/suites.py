@@ -25,4 +25,4 @@ def suites_command(words: Sequence[str]) -> None:
     if command.json:
         print_json([{"name": spec.name, "about": spec.about, "tasks": spec.order} for spec in specs])
     else:
-        print_names({spec.name: spec.about for spec in specs})
+        print_names((spec.name, spec.about) for spec in specs)

@@ -94,7 +94,7 @@ def route_by_room(
     if nearest.distance <= threshold:
         return route(task, candidates, threshold, copies, max_copies)
     source = nearest.task if far_source else None
-    reason = "too far, but not confined to its source" if far_source else "too far, so with new scores"
+    reason = "too far, but it gets weights of its own" if far_source else "too far, so with new scores"
     return Route(task, tuple(candidates), threshold, source, nearest.copy, False, reason)
 
 

@@ -1,13 +1,13 @@
 """The copy of each task, and its distances to the tasks that it might have joined."""
 
 from collections.abc import Mapping, Sequence
-from math import inf, isfinite, isinf
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from holdfast.agent.routes import sources
+from holdfast.agent.routes import distance, far, route_reason, sources
 from holdfast.study.figures.drawing import (
     FAINT,
     INK,
@@ -47,34 +47,8 @@ def routing_figure(found: Study, setting: Setting, run: EvaluatedRun) -> Drawing
     return Drawing(f"routes-{setting.key}", setting.label, alt, figure, columns, rows)
 
 
-def route_reason(route: RouteRecord) -> str:
-    """A decision and its reason, as a sentence."""
-    task, copy = route["task"], route["copy"]
-    if not route["candidates"]:
-        began = f"opened copy {copy}" if route["opened"] else f"went into copy {copy}"
-        return f"{task} {began}: {route['reason']}."
-    nearest = min(route["candidates"], key=_distance)
-    measured = f"the nearest task, {nearest['task']}, is {far(_distance(nearest))} away"
-    allowed = f"{far(route['threshold'])} is allowed ({route['reason']})"
-    start = f"starts from {' and '.join(sources(route)) or 'new scores'}"
-    began = f"opened copy {copy}" if route["opened"] else f"joined copy {copy} and {start}"
-    return f"{task} {began}: {measured}, and {allowed}."
-
-
-def far(distance: float) -> str:
-    """A distance with three significant digits."""
-    if isinf(distance):
-        return "∞"
-    return f"{distance:,.3g}" if abs(distance) < 1000 else f"{distance:,.0f}"
-
-
-def _distance(candidate: Mapping[str, Any]) -> float:
-    """The distance of a recorded candidate; null means that it could not be computed, which counts as infinite."""
-    return inf if candidate["distance"] is None else candidate["distance"]
-
-
 def _row(route: RouteRecord) -> list[str]:
-    distances = ", ".join(f"{candidate['task']} {far(_distance(candidate))}" for candidate in route["candidates"])
+    distances = ", ".join(f"{candidate['task']} {far(distance(candidate))}" for candidate in route["candidates"])
     threshold = "" if route["threshold"] is None else far(route["threshold"])
     copy = f"{route['copy']}{' (new)' if route['opened'] else ''}"
     return [route["task"], copy, ", ".join(sources(route)), distances, threshold, route["reason"]]
@@ -103,7 +77,7 @@ def _lanes(axes: Axes, found: Study, routes: Sequence[RouteRecord], lanes: int) 
 
 def _distances(axes: Axes, found: Study, routes: Sequence[RouteRecord]) -> None:
     """For each decision, the distance of every candidate; the bar ends at the threshold."""
-    measured = [[candidate for candidate in route["candidates"] if isfinite(_distance(candidate))] for route in routes]
+    measured = [[candidate for candidate in route["candidates"] if isfinite(distance(candidate))] for route in routes]
     far_away = [candidate["distance"] for candidates in measured for candidate in candidates]
     limits = [route["threshold"] for route in routes]
     least = min(far_away + limits)

@@ -4,10 +4,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from holdfast.agent.routes import far
 from holdfast.study.export import is_drawable
 from holdfast.study.figures.drawing import INK, SOFT, WIDTH, Drawing, canvas, decades, styled
 from holdfast.study.figures.evaluated_run import EvaluatedRun
-from holdfast.study.figures.routing import far
 from holdfast.study.figures.study import Setting
 from holdfast.study.what_if import Prediction, what_if
 

@@ -1,11 +1,11 @@
 """The sections about the network: routing, shared weights, capacity and certificates."""
 
-from holdfast.agent.routes import sources
+from holdfast.agent.routes import route_reason, sources
 from holdfast.evaluation.certificates import verdict
 from holdfast.study.figures.capacity import capacity_figure
 from holdfast.study.figures.evaluated_run import EvaluatedRun
 from holdfast.study.figures.heat import overlap_figure
-from holdfast.study.figures.routing import RouteRecord, route_reason, routing_figure
+from holdfast.study.figures.routing import RouteRecord, routing_figure
 from holdfast.study.figures.study import Setting, Study
 from holdfast.study.figures.thresholds import predictions_of, thresholds_figure
 from holdfast.study.page.markup import Html, element, joined, listed, more, paragraph, table
