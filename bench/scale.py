@@ -48,7 +48,7 @@ def measure(count: int) -> list[dict[str, Any]]:
             routed = time.perf_counter()
             agent.learn(new)
             learned = time.perf_counter()
-            folder.commit(agent.snapshot(), [new], newest_only=True)
+            folder.commit(agent.snapshot(), {new.name: new.dataset.fingerprint}, newest_only=True)
             written = time.perf_counter()
             route, learn, write = routed - began, learned - routed, written - learned
             rows.append(

@@ -136,7 +136,7 @@ def test_interrupted_learning_continues_and_ends_at_the_same_bits(tmp_path, monk
 
     with monkeypatch.context() as patch:
         patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
-        patch.setattr("holdfast.agent.session.Session._commit", stopped)
+        patch.setattr("holdfast.agent.session.Session.commit", stopped)
         with pytest.raises(Interrupted):
             learn(agent, "swing", "pendulum")
     assert agent.tasks == []

@@ -1,5 +1,6 @@
 """The agent: a folder that learns one dataset after another, keeps all of them to the bit, and acts."""
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -14,8 +15,10 @@ from holdfast.agent.configure import HOLDFAST, apply, default_config
 from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
 from holdfast.agent.folder import CONFIG
+from holdfast.agent.install import install_into, kept_note
 from holdfast.agent.own_environment import environments_of, is_installed, longest_episode, make, view_of
 from holdfast.agent.own_task import constant_score, nearest_task, own_task
+from holdfast.agent.pack import packed_task, read_pack
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.preview import Preview, previewed, seconds_a_step
 from holdfast.agent.progress import Screen
@@ -36,7 +39,7 @@ from holdfast.nets.policy import Policy
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.recorded import Recorded, defaults_from, read
 from holdfast.tasks.suite import Settings
-from holdfast.tasks.task import Task
+from holdfast.tasks.task import Task, check_name
 from holdfast.training.cache import NoCache
 
 LEARNER, BACKBONE = "affinity-l", "dt"
@@ -69,6 +72,26 @@ class Learned:
     """What was left out or assumed."""
     certificate: str
     """Whether every task is still equal to the bit, in words."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A task that was written as one file."""
+
+    path: Path
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A task that was installed from a pack."""
+
+    name: str
+    copy: int
+    record: TaskRecord
+    notes: tuple[str, ...]
+    """What was left out."""
 
 
 class Agent:
@@ -191,6 +214,33 @@ class Agent:
             found, where, target=defaults.target if target is None else target, reward_scale=factor, budget=budget
         )
 
+    def pack(self, name: str, path: str | Path, whole: bool = False) -> Packed:
+        """Writes one task as one file, which another agent with the same base installs; if `whole`, any agent."""
+        note = self._note(name)
+        content = packed_task(
+            self._learner(), self.plan, name, note, self.folder.store.index.datasets[name], whole=whole
+        )
+        write_bytes(Path(path), content)
+        return Packed(Path(path), len(content), hashlib.sha256(content).hexdigest())
+
+    def install(self, path: str | Path, name: str | None = None) -> Installed:
+        """Puts the task of a pack into the agent, without training; `name` is another name for it."""
+        pack = read_pack(Path(path))
+        name = pack.record.task if name is None else name
+        check_name(name)
+        if not self.exists:
+            install_into(self._learner(), self.plan, pack, name)  # so that a mistake leaves no folder
+        with self.folder as folder:
+            folder.check_finished()
+            folder.store.check_memory_kept()
+            learner = self._learner()
+            room = install_into(learner, self.plan, pack, name)
+            note, notes = kept_note(pack.record.note)
+            session = Session(folder, learner, Screen(quiet=True), None, NoCache(), SAVE_EVERY)
+            session.commit({name: pack.record.dataset}, {name: note.record()})
+            folder.event("install", task=name, copy=room.index, sha256=pack.sha256)
+            return Installed(name, room.index, note, notes)
+
     def policy(self, name: str, target: float | None = None) -> RawPolicy:
         """The policy of a learned task: raw observations and rewards in, the environment's actions out.
 
@@ -206,13 +256,17 @@ class Agent:
 
     def _acting(self, name: str, target: float | None) -> tuple[Policy, TaskRecord]:
         """A policy that is given raw rewards, and the notes about its task."""
-        record = self.record(name)
-        if record is None:
-            raise Mistake(f"{name} is a task of the run's suite: holdfast.reopen({str(self.path)!r}) gives its policy")
+        record = self._note(name)
         found = self._learner().policy(name)
         wanted = record.target if target is None else validated("the target", target, float)
         scale = found.return_scale / record.reward_scale
         return Policy(found.net, found.normaliser, wanted, scale), record
+
+    def _note(self, name: str) -> TaskRecord:
+        record = self.record(name)
+        if record is None:
+            raise Mistake(f"{name} is a task of the run's suite: holdfast.reopen({str(self.path)!r}) gives its policy")
+        return record
 
     def verify(self) -> list[str]:
         """Computes every task's fingerprint again from the files, and raises unless it is that of its certificate."""

@@ -18,6 +18,7 @@ KINDS: dict[str, dict[str, Any]] = {  # the fields that each kind must have
     "evaluate": {"stage": int, "task": str, "mean": float},
     "score": {"stage": int, "task": str, "score": dict[str, float]},
     "play": {"task": str, "mean": float},
+    "install": {"task": str, "sha256": str},
     "curve": {"stage": int, "task": str, "at": int, "step": int, "success": float},
 }
 OPTIONAL = {"phase": str, "phases": dict[str, int]}  # which events of version 0.1 do not have

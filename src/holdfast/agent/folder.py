@@ -139,12 +139,12 @@ class LearningFolder(ABC):
     def commit(
         self,
         snapshot: Snapshot,
-        tasks: Sequence[Task],
+        datasets: Mapping[str, str],
         newest_only: bool,
         records: Mapping[str, dict[str, Any]] = NO_NOTES,
     ) -> None:
-        """Keeps a snapshot after these tasks were learned, and what an agent notes about them."""
-        self.store.commit(snapshot, {task.name: task.dataset.fingerprint for task in tasks}, newest_only, records)
+        """Keeps a snapshot after tasks with these data were learned, and what an agent notes about them."""
+        self.store.commit(snapshot, datasets, newest_only, records)
         self._mend_routes()
 
     # Records

@@ -75,20 +75,23 @@ class Session(Generic[Folder]):
                 self.learner.learn_all(tasks, datasets, recorder)
             else:
                 self.learner.learn(tasks[0], datasets, recorder)
-            self._commit(tasks)
+            self.commit({task.name: task.dataset.fingerprint for task in tasks}, self.records(tasks))
         interruption.stop_if_asked(f"after {name} {'were' if self.learner.joint else 'was'} learned")
 
-    def _commit(self, tasks: Sequence[Task]) -> None:
-        """Keeps what was just learned, with certificates, unless it changed a task that must not change."""
+    def commit(self, datasets: Mapping[str, str], records: Mapping[str, dict[str, Any]]) -> None:
+        """Keeps what was just learned, with certificates, unless it changed a task that must not change.
+
+        `datasets` are the fingerprints of the new tasks' data, and `records` what is noted about these tasks.
+        """
         stage = len(self.learner.learned) - 1
         found = self._fingerprinted(stage)
         earlier = [known for known in self.certificates if known.stage < stage]
         if self.learner.retains and (moved := changed([*earlier, *found])):
             raise BrokenRetention(
-                f"learning {tasks[-1].name} changed {moved[0].task}, which must stay equal to the bit (a fault in the "
+                f"learning {[*datasets][-1]} changed {moved[0].task}, which must stay equal to the bit (a fault in the "
                 "learner or in this machine): it is not kept, and the folder is as it was before"
             )
-        self.folder.commit(self.learner.snapshot(), tasks, self.learner.retains, self.records(tasks))
+        self.folder.commit(self.learner.snapshot(), datasets, self.learner.retains, records)
         self._certify(stage, found)
 
     def certify(self, stage: int) -> None:

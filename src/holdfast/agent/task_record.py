@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.data.conform import conform
 from holdfast.data.layout import Layout
+from holdfast.errors import Mistake
 from holdfast.tasks.recorded import Recorded
 
 
@@ -37,6 +38,10 @@ class TaskRecord:
     """On held-out episodes; beside it that of a constant policy and that of the nearest task's policy."""
     nearest: str | None = None
     """The learned task that was nearest to it; None if none has its interface, or the learner does not compare."""
+
+    def __post_init__(self) -> None:
+        if self.reward_scale <= 0:
+            raise Mistake(f"reward_scale must be positive, got {self.reward_scale}")
 
     @classmethod
     def read(cls, record: Any) -> "TaskRecord":

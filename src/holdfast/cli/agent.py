@@ -5,6 +5,7 @@ from typing import Any
 
 from holdfast.cli.agent_acting import ExportCommand, PlayCommand, export, play
 from holdfast.cli.agent_learning import DoctorCommand, LearnCommand, PreviewCommand, doctor, learn, preview
+from holdfast.cli.agent_packs import InstallCommand, PackCommand, install, pack
 from holdfast.cli.agent_records import HistoryCommand, ListCommand, VerifyCommand, history, list_tasks, verify
 from holdfast.cli.output import print_lines
 from holdfast.cli.parsing import PLUGIN, parse_words
@@ -20,6 +21,8 @@ VERBS: dict[str, tuple[Any, Callable[[Any], None]]] = {
     "play": (PlayCommand, play),
     "doctor": (DoctorCommand, doctor),
     "export": (ExportCommand, export),
+    "pack": (PackCommand, pack),
+    "install": (InstallCommand, install),
 }
 USAGE = f"""usage: holdfast agent COMMAND FOLDER ...
 
@@ -31,6 +34,8 @@ USAGE = f"""usage: holdfast agent COMMAND FOLDER ...
   play      play episodes of a task in its environment
   doctor    check your own data before anything is learned from it: holdfast agent doctor --data WHERE
   export    write the policy of a task: holdfast agent export FOLDER NAME --to policy.onnx
+  pack      write one task as one file: holdfast agent pack FOLDER NAME --to FILE
+  install   put a packed task into an agent: holdfast agent install FOLDER FILE
 
 holdfast agent COMMAND --help tells more.
 {PLUGIN}"""

@@ -20,6 +20,7 @@ SHOWN = {  # the events of a history, in words
     "resume": "went on learning {task}",
     "certify": "certified all tasks after stage {stage}",
     "play": "played {task}: mean return {mean:.4g}",
+    "install": "installed {task} from a pack with SHA-256 {sha256}",
 }
 
 

@@ -11,12 +11,13 @@ from holdfast.data.frames import stacked
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive, numpy_stream, torch_stream
 from holdfast.data.windows import Batch, Windows
-from holdfast.learners.learner import Datasets, LearnerSpec, Snapshot, new_net, windows_of
+from holdfast.learners.learner import Datasets, LearnerSpec, Role, Snapshot, new_net, windows_of
 from holdfast.learners.subnetworks import Room, SubnetworkConfig, SubnetworkLearner
 from holdfast.learners.tensors import Tensors
 from holdfast.nets.backbone import Backbone, NetConfig
 from holdfast.routing.affinities import (
     ActionAffinity,
+    Affinity,
     HybridAffinity,
     LatentAffinity,
     NoAffinity,
@@ -24,7 +25,7 @@ from holdfast.routing.affinities import (
     ReplayAffinity,
 )
 from holdfast.routing.distances import Learned, Probe
-from holdfast.routing.route import Route, only_copy, route, route_by_room, with_sources
+from holdfast.routing.route import Candidate, Route, installed, only_copy, route, route_by_room, with_sources
 from holdfast.subnets.capacity import FurtherTasks
 from holdfast.subnets.claim import (
     Start,
@@ -38,6 +39,7 @@ from holdfast.subnets.claim import (
     task_counts,
 )
 from holdfast.subnets.copies import Copy, Subnetwork, effective
+from holdfast.subnets.delta import Delta
 from holdfast.subnets.placement import place_by_gradient
 from holdfast.tasks.interface import Interface
 from holdfast.tasks.task import Task
@@ -120,8 +122,7 @@ class Sparse(SubnetworkLearner):
         affinity, fitting = self.config.routing, self.fitting(task.interface)
         if affinity is None:
             return only_copy(task.name, fitting[0] if fitting else self.copies, opened=not fitting)
-        sources = [self._source(name) for name in self.learned if self.task_copy(name) in fitting]
-        candidates, threshold = affinity.candidates(TaskProbe(task, self, affinity.memory), sources)
+        candidates, threshold = self.compared(task, affinity)
         full = [index for index in fitting if not self._has_room(index)]
         candidates = [replace(candidate, full=candidate.copy in full) for candidate in candidates]
         most = None if affinity.max_copies is None else affinity.max_copies - len(fitting) + self.copies
@@ -132,6 +133,17 @@ class Sparse(SubnetworkLearner):
         else:
             found = route(task.name, candidates, threshold, self.copies, most)
         return with_sources(found, self.subnets.sources)
+
+    def compared(self, task: Task, affinity: Affinity) -> tuple[list[Candidate], float]:
+        """The learned tasks with their distances to a new one, and the threshold."""
+        fitting = self.fitting(task.interface)
+        sources = [self._source(name) for name in self.learned if self.task_copy(name) in fitting]
+        return affinity.candidates(TaskProbe(task, self, affinity.memory), sources)
+
+    def adopt(self, name: str, role: Role, room: Room, delta: Delta, kept: Tensors) -> None:
+        opened = room.index == self.copies
+        super().adopt(name, role, room, delta, kept)
+        self.decisions.append(installed(name, room.index, opened).record())
 
     def expected_bytes(self, task: Task, copy: int) -> int:
         """About how many bytes a task would add to what acts, if it went to this copy."""

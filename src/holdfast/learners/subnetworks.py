@@ -16,6 +16,7 @@ from holdfast.nets.policy import Policy
 from holdfast.subnets.capacity import capacity
 from holdfast.subnets.claim import SubnetConfig
 from holdfast.subnets.copies import Copy, Subnetwork, effective
+from holdfast.subnets.delta import Delta
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.stored_changes import read_change, stored_change
 from holdfast.subnets.stored_masks import read_masks, stored_masks
@@ -107,6 +108,11 @@ class SubnetworkLearner(Learner):
         self.model_copies[room.index : room.index + 1] = [claimed]
         self.shapes[room.index : room.index + 1] = [room.shape]
         self.subnetworks[name], self.kept[name] = subnetwork, kept
+
+    def adopt(self, name: str, role: Role, room: Room, delta: Delta, kept: Tensors) -> None:
+        """Takes over a task that another learner learned, without training."""
+        self.own(name, room, *delta.added_to(room.copy, room.index), kept)
+        self.roles[name] = role
 
     def policy(self, name: str, task: Task | None = None) -> Policy:
         role, subnetwork = self.role(name, task), self.subnetworks[name]

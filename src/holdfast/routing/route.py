@@ -114,3 +114,8 @@ def _distance(candidate: Candidate) -> float:
 def only_copy(task: str, copy: int, opened: bool) -> Route:
     """The route of a learner without routing: the only copy with the task's interface, with new scores."""
     return Route(task, (), None, None, copy, opened, "one copy for all tasks")
+
+
+def installed(task: str, copy: int, opened: bool) -> Route:
+    """The route of a task that was learned elsewhere and put into a copy."""
+    return Route(task, (), None, None, copy, opened, "installed from a pack")

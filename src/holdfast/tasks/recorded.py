@@ -79,13 +79,17 @@ def recorded(raw: RawEpisodes, env: Any = None) -> Recorded:
         rewards=rewards,
         lengths=raw.lengths.astype(np.int64),
     )
-    pixels = len(layout.observation) == 3
-    horizon = int(raw.lengths.max())
-    interface = Interface(layout.observation, _actions(layout.actions), horizon, normalised=not pixels)
+    interface = interface_of(layout, horizon=int(raw.lengths.max()))
     interface.check(dataset)
     return Recorded(
         dataset, interface, layout, raw.environment, raw.seeds, has_rewards=raw.rewards is not None, notes=tuple(notes)
     )
+
+
+def interface_of(layout: Layout, horizon: int) -> Interface:
+    """The interface of a task whose data has this layout."""
+    pixels = len(layout.observation) == 3
+    return Interface(layout.observation, _actions(layout.actions), horizon, normalised=not pixels)
 
 
 def _actions(layout: ActionLayout) -> Actions:

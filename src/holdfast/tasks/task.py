@@ -32,8 +32,7 @@ class Task:
     """Loads episodes that are not used for training, to score a task without environments."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):  # it becomes part of file names
-            raise Mistake(f"a task's name must consist of letters, digits, '.', '_' and '-', got {shown(self.name)}")
+        check_name(self.name)
         if not isinstance(self.interface, Interface):
             raise Mistake(f"the interface of {self.name} must be a holdfast.Interface, got {shown(self.interface)}")
         object.__setattr__(self, "target", validated(f"the target of {self.name}", self.target, float))
@@ -64,3 +63,9 @@ class Task:
         except Mistake as mistake:
             raise Mistake(f"the data of {self.name} cannot be used: {mistake}") from mistake
         return dataset
+
+
+def check_name(name: object) -> None:
+    """Raises unless this is the name of a task, which becomes part of file names."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise Mistake(f"a task's name must consist of letters, digits, '.', '_' and '-', got {shown(name)}")
