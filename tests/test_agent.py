@@ -158,7 +158,7 @@ def test_interrupted_learning_with_another_budget_begins_anew(tmp_path, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
-        patch.setattr("holdfast.agent.session.Session._commit", stopped)
+        patch.setattr("holdfast.agent.session.Session.commit", stopped)
         with pytest.raises(Interrupted):
             agent.learn("swing", data, budget="smoke", quiet=True)
     agent.learn("swing", data, budget="quick", quiet=True)

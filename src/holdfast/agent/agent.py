@@ -218,7 +218,7 @@ class Agent:
         """Writes one task as one file, which another agent with the same base installs; if `whole`, any agent."""
         note = self._note(name)
         content = packed_task(
-            self._learner(), self.plan, name, note, self.folder.store.index.datasets[name], whole=whole
+            self._learner(), self.plan, name, note, self.folder.store.index.datasets.get(name, ""), whole=whole
         )
         write_bytes(Path(path), content)
         return Packed(Path(path), len(content), hashlib.sha256(content).hexdigest())

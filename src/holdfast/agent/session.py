@@ -88,7 +88,7 @@ class Session(Generic[Folder]):
         earlier = [known for known in self.certificates if known.stage < stage]
         if self.learner.retains and (moved := changed([*earlier, *found])):
             raise BrokenRetention(
-                f"learning {[*datasets][-1]} changed {moved[0].task}, which must stay equal to the bit (a fault in the "
+                f"adding {[*datasets][-1]} changed {moved[0].task}, which must stay equal to the bit (a fault in the "
                 "learner or in this machine): it is not kept, and the folder is as it was before"
             )
         self.folder.commit(self.learner.snapshot(), datasets, self.learner.retains, records)
