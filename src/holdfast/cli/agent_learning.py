@@ -1,9 +1,11 @@
 """The commands `holdfast agent doctor`, `preview` and `learn`: from your own data to a learned task."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -13,9 +15,11 @@ from holdfast.agent.own_environment import make
 from holdfast.agent.routes import distance, far, sources, why
 from holdfast.agent.task_record import TaskRecord
 from holdfast.cli.agent_folders import Folder
-from holdfast.cli.output import print_json, print_names
+from holdfast.cli.output import print_json, print_lines, print_names
 from holdfast.data.doctor import NOTHING, Finding, examine
+from holdfast.data.raw_episodes import RawEpisodes
 from holdfast.data.sources import read_source
+from holdfast.errors import Mistake
 from holdfast.runs.options import Flag
 from holdfast.tasks.environment_checks import check_environment
 
@@ -30,6 +34,8 @@ class DoctorCommand:
     """A Minari dataset (id or folder), an HDF5 file in D4RL's layout, a NumPy .npz file, or a LeRobot folder."""
     env: str | None = None
     """Id of the Gymnasium environment to replay episodes in, if the data does not name it."""
+    html: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Also write a page with the findings and pictures of the data: one file that opens offline."""
     json: Flag = False
     """Print the findings as JSON."""
 
@@ -89,13 +95,28 @@ def doctor(command: DoctorCommand) -> None:
     """Prints what the checks of a dataset found."""
     raw = read_source(command.data)
     environment = command.env or raw.environment
-    findings = examine(raw, make(command.env) if command.env else None)
+    env = make(command.env) if command.env else None
+    findings = examine(raw, env)
     if environment:
         findings += check_environment(raw, partial(make, environment))
+    size = None
+    if command.html:
+        size = write_page(raw, findings, command.data, command.html, env)
     if command.json:
         print_json([asdict(finding) for finding in findings])
         return
     print_names(((finding.level, told(finding)) for finding in findings), LEVEL)
+    if size:
+        print_lines(f"wrote {command.html}: {megabytes(size)}")
+
+
+def write_page(raw: RawEpisodes, findings: Sequence[Finding], title: str, out: Path, env: Any) -> int:
+    """Writes the page of a dataset, which needs matplotlib."""
+    if find_spec("matplotlib") is None:
+        raise Mistake("figures need matplotlib: pip install 'holdfast[report]'")
+    from holdfast.study.page.data_page import write_data_page
+
+    return write_data_page(raw, findings, title, out, env)
 
 
 def told(finding: Finding) -> str:

@@ -65,7 +65,8 @@ def not_finite(raw: RawEpisodes) -> Finding:
     except Mistake as mistake:
         first = str(mistake).partition(": ")[0]
     total = sum(counts.values())
-    means = f"{total:,} numbers are NaN or infinite, so the data cannot be learned: {first}."
+    count = "1 number is" if total == 1 else f"{total:,} numbers are"
+    means = f"{count} NaN or infinite, so the data cannot be learned: {first}."
     return Finding(name, "problem", means, "Repair these steps or leave out their episodes.", {"count": counts})
 
 
@@ -172,7 +173,7 @@ def duplicate_episodes(raw: RawEpisodes) -> Finding:
 
 def lengths(raw: RawEpisodes) -> Finding:
     """The number of steps of the episodes."""
-    name, numbers = "lengths", _histogram(raw.lengths)
+    name, numbers = "lengths", histogram_of(raw.lengths)
     shortest, median, longest = int(raw.lengths.min()), float(np.median(raw.lengths)), int(raw.lengths.max())
     means = f"{len(raw):,} episodes of {shortest:,} to {longest:,} steps, median {median:g}."
     if len(raw) == 1:
@@ -199,14 +200,15 @@ def returns(raw: RawEpisodes) -> list[Finding]:
     means = f"Returns lie between {least:.6g} and {most:.6g}, median {middle:.6g}."
     if not raw.rewards.any():
         means = "All rewards are zero: the task is cloned, and no return can be asked for."
-        return [Finding(name, "note", means, "Check that the rewards were recorded.", _histogram(totals))]
+        return [Finding(name, "note", means, "Check that the rewards were recorded.", histogram_of(totals))]
     if least == most and len(raw) > 1:
         means = f"{means} All are the same, so asking for more or less return changes nothing."
-        return [Finding(name, "note", means, numbers=_histogram(totals))]
-    return [Finding(name, "ok", means, numbers=_histogram(totals))]
+        return [Finding(name, "note", means, numbers=histogram_of(totals))]
+    return [Finding(name, "ok", means, numbers=histogram_of(totals))]
 
 
-def _histogram(values: np.ndarray) -> dict[str, Any]:
+def histogram_of(values: np.ndarray) -> dict[str, Any]:
+    """The number of values in each of some ranges, and the ends of these."""
     values = values.astype(np.float64)
     with np.errstate(over="ignore"):
         spread = values.max() - values.min()

@@ -1,10 +1,7 @@
 """Composes the page from run folders, and saves its figures."""
 
-import hashlib
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from holdfast.agent.progress import Screen
@@ -13,7 +10,7 @@ from holdfast.errors import Mistake
 from holdfast.study.figures.study import Study, read_study
 from holdfast.study.groups import Skip, refuse
 from holdfast.study.overwriting import check_no_record
-from holdfast.study.page.markup import Html, element, joined
+from holdfast.study.page.document import document
 from holdfast.study.page.network_sections import (
     capacity_section,
     certificate_section,
@@ -30,7 +27,6 @@ from holdfast.study.page.result_sections import (
     summary_section,
     trade_off_section,
 )
-from holdfast.study.page.section import Section
 from holdfast.study.page.story import counted
 from holdfast.study.page.video_section import film_runs, video_section
 from holdfast.study.tables import default_kind
@@ -77,7 +73,8 @@ def report(
             sections.append(video_section(film_runs(found, screen), room))
         bodies.append(sections[-1].html())
     sections.append(provenance_section(found))
-    content = page(found, sections, [*bodies, sections[-1].html()]).encode()
+    head = ("Holdfast report", found.suite, extent(found))
+    content = document(head, sections, [*bodies, sections[-1].html()], "holdfast report").encode()
     if len(content) > LIMIT:
         raise Mistake(f"the page would be {len(content) / 1e6:.1f} MB, over {LIMIT / 1e6:.0f}: give fewer runs")
     write_bytes(out, content)
@@ -89,40 +86,3 @@ def extent(found: Study) -> str:
     """The numbers of tasks, settings and runs."""
     runs = sum(len(setting.runs) for setting in found.settings)
     return f"{counted(len(found.tasks), 'task')}, {counted(len(found.settings), 'setting')}, {counted(runs, 'run')}"
-
-
-def page(found: Study, sections: Sequence[Section], bodies: Sequence[Html]) -> str:
-    """The whole document; its security policy lets nothing be loaded, and runs no script but its own."""
-    title = f"Holdfast: {found.suite}"
-    style, script = (
-        Html(files(__package__).joinpath(name).read_text(encoding="utf-8")) for name in ("page.css", "page.js")
-    )
-    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; script-src 'sha256-{digest}'"
-    )
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name_="color-scheme", content="light dark"),
-        element("title", title),
-        element("style", style),
-    )
-    links = [element("li", element("a", section.title, href=f"#{section.key}")) for section in sections]
-    body = element(
-        "body",
-        element("a", "To the results", href="#main", class_="skip"),
-        element(
-            "header",
-            element("p", "Holdfast report", class_="kicker"),
-            element("h1", found.suite),
-            element("p", extent(found), class_="kicker"),
-        ),
-        element("nav", element("ul", *links), aria_label="Contents"),
-        element("main", *bodies, id="main", tabindex="-1"),
-        element("footer", element("p", "Made by holdfast report. One file, nothing is loaded from elsewhere.")),
-        element("script", script),
-    )
-    return f"<!doctype html>\n{element('html', joined(head, body), lang='en')}\n"
