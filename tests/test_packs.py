@@ -13,16 +13,17 @@ import numpy as np
 import pytest
 import torch
 
+import holdfast
 from holdfast.agent.agent import Agent
 from holdfast.agent.pack import RECORD
 from holdfast.cli.main import main
 from holdfast.data.files import sealed, unsealed
-from holdfast.errors import Mistake
+from holdfast.errors import Interrupted, Mistake
 from holdfast.learners.learner import learner_spec
 from holdfast.learners.subnetworks import SubnetworkLearner
 from holdfast.registry import LEARNERS, NETS
 from tests.recorded_data import ENVIRONMENTS, as_dicts, play
-from tests.tiny import SMALL, contents
+from tests.tiny import QUIET, SMALL, contents, tiny_learner, tiny_suite
 
 SETTINGS = {name: value for name, value in SMALL.items() if name.startswith(("net.", "fit."))}
 SETTINGS["packnet:subnets.tasks"] = 5
@@ -109,6 +110,7 @@ def test_an_installed_task_is_the_packed_one_to_the_bit_and_others_stay(learner,
     assert other.verify() == ["swing", "hold"]
     assert actions(other, "hold") == actions(agent, "hold")
     assert actions(other, "swing") == before
+    assert json.dumps(other.record("hold").record()) == json.dumps(agent.record("hold").record())
     agent.pack("hold", tmp_path / "whole.pack", whole=True)
     elsewhere = agent_at(tmp_path / "elsewhere", learner, backbone, seed=3, **settings)
     learn(elsewhere, "swing")
@@ -119,6 +121,39 @@ def test_an_installed_task_is_the_packed_one_to_the_bit_and_others_stay(learner,
         learn(one, "rest", episode=2)
         assert one.verify() == ["swing", "hold", "rest"]
         assert actions(one, "hold") == actions(agent, "hold")
+
+
+def test_what_was_saved_of_an_interrupted_task_is_dropped_since_its_copy_has_changed(after, origin, monkeypatch):
+    agent = after("swing")
+
+    def stopped(session, *_):
+        raise Interrupted("interrupted", 2)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
+        patch.setattr("holdfast.agent.session.Session.commit", stopped)
+        with pytest.raises(Interrupted):
+            learn(agent, "rest", episode=2)
+    assert list((agent.path / "state").iterdir())
+    agent.install(origin / "hold.pack")
+    learn(agent, "rest", episode=2)
+    assert agent.verify() == ["swing", "hold", "rest"]
+    assert not (agent.path / "state").exists()
+
+
+def test_a_finished_run_installs_packs_as_well(tmp_path):
+    suite = tiny_suite("toy-continuous", 2)
+    holdfast.run(suite, tiny_learner("affinity-l", suite), tmp_path / "run", QUIET)
+    shutil.copytree(tmp_path / "run", tmp_path / "other")
+    run, other = Agent(tmp_path / "run", device="cpu"), Agent(tmp_path / "other", device="cpu")
+    learn(run, "swing")
+    run.pack("swing", tmp_path / "swing.pack")
+    other.install(tmp_path / "swing.pack")
+    assert other.verify() == [*suite.names, "swing"]
+    assert actions(other, "swing") == actions(run, "swing")
+    assert holdfast.reopen(other.path, "cpu", suite)[1].learned == other.tasks
+    with pytest.raises(Mistake, match="is a task of the run's suite"):
+        run.pack(suite.names[0], tmp_path / "first.pack")
 
 
 def test_the_routers_memory_is_installed_as_well(after, origin):

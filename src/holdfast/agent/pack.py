@@ -111,7 +111,7 @@ def packed_task(learner: Learner, plan: AgentPlan, name: str, note: TaskRecord, 
         dataset=dataset,
         note=note,
     )
-    text = json.dumps(asdict(record), sort_keys=True).encode()
+    text = json.dumps(asdict(record)).encode()
     as_tensor = torch.from_numpy(np.frombuffer(text, np.uint8).copy())
     return sealed({RECORD: as_tensor, **stored_delta(delta, layout), **under("kept", learner.kept[name])})
 
