@@ -15,10 +15,10 @@ import torch
 
 import holdfast
 from holdfast.agent.agent import Agent
-from holdfast.agent.pack import RECORD
+from holdfast.agent.pack import LARGEST_RECORD, RECORD
 from holdfast.cli.main import main
 from holdfast.data.files import sealed, unsealed
-from holdfast.errors import Interrupted, Mistake
+from holdfast.errors import Busy, Interrupted, Mistake
 from holdfast.learners.learner import learner_spec
 from holdfast.learners.subnetworks import SubnetworkLearner
 from holdfast.registry import LEARNERS, NETS
@@ -117,10 +117,9 @@ def test_an_installed_task_is_the_packed_one_to_the_bit_and_others_stay(learner,
     assert elsewhere.install(tmp_path / "whole.pack").copy == (elsewhere.copy_of("swing") or 0) + 1
     assert certified(elsewhere)["hold"] == certified(agent)["hold"]
     assert actions(elsewhere, "hold") == actions(agent, "hold")
-    for one in (other, elsewhere):  # which learn on
-        learn(one, "rest", episode=2)
-        assert one.verify() == ["swing", "hold", "rest"]
-        assert actions(one, "hold") == actions(agent, "hold")
+    learn(elsewhere, "rest", episode=2)
+    assert elsewhere.verify() == ["swing", "hold", "rest"]
+    assert actions(elsewhere, "hold") == actions(agent, "hold")
 
 
 def test_what_was_saved_of_an_interrupted_task_is_dropped_since_its_copy_has_changed(after, origin, monkeypatch):
@@ -205,6 +204,8 @@ def test_a_task_is_installed_where_its_base_is_and_refused_elsewhere(after, orig
         agent.install(origin / "hold.pack", "../hold")
     with pytest.raises(Mistake, match="there is no file"):
         agent.install(tmp_path / "none.pack")
+    with Agent(agent.path).folder, pytest.raises(Busy, match="another process is working in"):
+        agent.install(origin / "hold.pack")
     assert contents(agent.path) == before
     agent.install(origin / "hold.pack")
     agent.install(origin / "rest.pack")
@@ -221,9 +222,13 @@ def test_a_task_is_installed_where_its_base_is_and_refused_elsewhere(after, orig
     ("learner", "settings", "sentence"),
     [
         ("affinity-l", {"net.width": 32}, "net.width = 16, and this one has 32"),
-        ("affinity-l", {"subnets.biases": "outside"}, "subnets.biases = masked, and this one has outside"),
+        ("affinity-l", {"subnets.biases": "outside"}, "subnets.biases = 'masked', and this one has 'outside'"),
         ("affinity-l", {"fit.return_scale": 7.0}, "fit.return_scale = 1.0, and this one has 7.0"),
-        ("tsn-replaykl", {}, "its router kept other things of it"),
+        (
+            "tsn-replaykl",
+            {},
+            "lacks what this agent's router keeps of a task: install it on an agent with the learner 'affinity-l'",
+        ),
         ("single", {}, "single gives tasks no subnetworks"),
         ("lora", {}, "lora gives tasks no subnetworks"),
     ],
@@ -260,9 +265,13 @@ def forged(pack: Path, to: Path, change: Callable[[dict[str, Any]], object]) -> 
     tensors = unsealed(pack.read_bytes())
     record = json.loads(tensors[RECORD].numpy().tobytes())
     change(record)
-    tensors[RECORD] = torch.frombuffer(bytearray(json.dumps(record).encode()), dtype=torch.uint8)
+    tensors[RECORD] = as_tensor(json.dumps(record).encode())
     to.write_bytes(sealed(tensors))
     return to
+
+
+def as_tensor(text: bytes) -> torch.Tensor:
+    return torch.from_numpy(np.frombuffer(text, np.uint8).copy())
 
 
 RECORDS: list[Callable[[dict[str, Any]], object]] = [
@@ -291,24 +300,21 @@ RECORDS: list[Callable[[dict[str, Any]], object]] = [
     lambda record: record["note"]["layout"]["parts"][0].update(shape=[2**20]),
     lambda record: record["note"]["layout"].update(actions={"kind": "discrete", "count": 3}),
     lambda record: record["note"]["layout"]["actions"].update(shape=[2], low=[0.0, 0.0], high=[1.0, 1.0]),
-    lambda record: record.update(note=record),  # too deep for JSON
 ]
 
 
-@pytest.mark.parametrize("change", range(len(RECORDS)))
-def test_a_forged_record_is_refused_in_one_sentence(change, after, origin, tmp_path, capsys):
-    agent = after("swing")
-    before = contents(tmp_path)
-    try:
-        forged(origin / "hold.pack", tmp_path / "forged.pack", RECORDS[change])
-    except ValueError:  # circular: a record that JSON cannot hold is nested by hand
-        nested = ("[" * 100_000).encode()
+def test_a_forged_record_is_refused_in_one_sentence(after, origin, tmp_path, capsys):
+    agent, pack = after("swing"), tmp_path / "forged.pack"
+    before = contents(agent.path)
+    for change in RECORDS:
+        forged(origin / "hold.pack", pack, change)
+        refused(["agent", "install", str(agent.path), str(pack)], capsys)
+    for text in (b"", b"null", b"[]", b"{", b"\xff", b"[" * 100_000, b" " * (LARGEST_RECORD + 1)):
         tensors = unsealed((origin / "hold.pack").read_bytes())
-        tensors[RECORD] = torch.frombuffer(bytearray(nested), dtype=torch.uint8)
-        (tmp_path / "forged.pack").write_bytes(sealed(tensors))
-    refused(["agent", "install", str(agent.path), str(tmp_path / "forged.pack")], capsys)
-    (tmp_path / "forged.pack").unlink()
-    assert contents(tmp_path) == before
+        pack.write_bytes(sealed({**tensors, RECORD: as_tensor(text)}))
+        refused(["agent", "install", str(agent.path), str(pack)], capsys)
+    assert contents(agent.path) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["forged.pack", "swing"]
 
 
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -351,7 +357,7 @@ def test_forged_tensors_are_refused_and_leave_the_agent_as_it_was(after, origin,
     assert len(forgeries) > 30
     for forgery in forgeries:
         (tmp_path / "forged.pack").write_bytes(sealed(forgery))
-        with pytest.raises(Mistake, match=r"cannot be installed|reuses weights that are not in this agent"):
+        with pytest.raises(Mistake, match=r"cannot be installed|reuses weights that are not|lacks what"):
             agent.install(tmp_path / "forged.pack")
     (tmp_path / "forged.pack").write_bytes(sealed({**tensors, "../more": torch.zeros(1)}))
     with pytest.raises(Mistake, match="is not a tensor of a pack"):

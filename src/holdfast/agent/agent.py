@@ -15,10 +15,10 @@ from holdfast.agent.configure import HOLDFAST, apply, default_config
 from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
 from holdfast.agent.folder import CONFIG
-from holdfast.agent.install import install_into, kept_note
+from holdfast.agent.install import Installed, install_into, kept_note
 from holdfast.agent.own_environment import environments_of, is_installed, longest_episode, make, view_of
 from holdfast.agent.own_task import constant_score, nearest_task, own_task
-from holdfast.agent.pack import packed_task, read_pack
+from holdfast.agent.pack import Packed, packed_task, read_pack
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.preview import Preview, previewed, seconds_a_step
 from holdfast.agent.progress import Screen
@@ -72,26 +72,6 @@ class Learned:
     """What was left out or assumed."""
     certificate: str
     """Whether every task is still equal to the bit, in words."""
-
-
-@dataclass(frozen=True)
-class Packed:
-    """A task that was written as one file."""
-
-    path: Path
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Installed:
-    """A task that was installed from a pack."""
-
-    name: str
-    copy: int
-    record: TaskRecord
-    notes: tuple[str, ...]
-    """What was left out."""
 
 
 class Agent:

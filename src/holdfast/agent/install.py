@@ -1,6 +1,6 @@
 """Installing a pack: it is checked against an agent, and its task is put where it fits."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,17 @@ from holdfast.tasks.task import Task
 PARTS = ("mask", "new", "values", "change", "private", "outside", "normaliser", "kept")  # of the tensors' names
 
 
+@dataclass(frozen=True)
+class Installed:
+    """A task that was installed from a pack."""
+
+    name: str
+    copy: int
+    record: TaskRecord
+    notes: tuple[str, ...]
+    """What was left out."""
+
+
 def install_into(learner: Learner, plan: AgentPlan, pack: Pack, name: str) -> Room:
     """Makes the learner know the task of a pack under this name; returns the copy that it went to, as it was before.
 
@@ -40,8 +51,8 @@ def install_into(learner: Learner, plan: AgentPlan, pack: Pack, name: str) -> Ro
     if difference := first_difference(settings_of(plan), pack.record.settings):
         setting, ours, theirs = difference
         raise Mistake(
-            f"{pack.path} was packed by an agent with {setting} = {theirs}, and this one has {ours}: it can only be "
-            "installed where the network has the same settings"
+            f"{pack.path} was packed by an agent with {setting} = {shown(theirs)}, and this one has {shown(ours)}: "
+            "it can only be installed where the network has the same settings"
         )
     if name in learner.learned:
         raise Mistake(f"the agent already has a task {name}: give this one another name with --as")
@@ -55,11 +66,11 @@ def install_into(learner: Learner, plan: AgentPlan, pack: Pack, name: str) -> Ro
     try:
         policy = learner.policy(name)
         RawPolicy(policy, pack.record.note.read_layout())
-        check_router(learner, interface)
     except (Mistake, *UNFIT) as problem:
         raise damaged(pack, problem) from problem
     if fingerprint(policy) != pack.record.fingerprint:
         raise damaged(pack, "its policy is not the one that its certificate was given for")
+    check_router(learner, pack, interface)
     return room
 
 
@@ -144,15 +155,18 @@ def room_for(delta: Delta, learner: SubnetworkLearner, pack: Pack, interface: In
     raise Mistake(f"{pack.path} needs weights that are taken by {owner} in this agent: pack it with --whole")
 
 
-def check_router(learner: SubnetworkLearner, interface: Interface) -> None:
-    """Raises if routing cannot compare another task with the learned ones."""
+def check_router(learner: SubnetworkLearner, pack: Pack, interface: Interface) -> None:
+    """Raises if routing cannot compare another task with the new one."""
     affinity = learner.config.routing if isinstance(learner, Sparse) else None
     if not isinstance(learner, Sparse) or affinity is None:
         return
     try:
         learner.compared(Task("trial", interface, 0.0, lambda: made_up(interface)), affinity)
     except UNFIT as problem:
-        raise Mistake(f"its router kept other things of it than this agent's: {problem!r}") from problem
+        raise Mistake(
+            f"{pack.path} lacks what this agent's router keeps of a task: install it on an agent with the learner "
+            f"{shown(pack.record.learner)}"
+        ) from problem
 
 
 def made_up(interface: Interface) -> Dataset:

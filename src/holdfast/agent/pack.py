@@ -85,6 +85,15 @@ class Pack:
     bytes: int
 
 
+@dataclass(frozen=True)
+class Packed:
+    """A task that was written as one file."""
+
+    path: Path
+    bytes: int
+    sha256: str
+
+
 def packed_task(learner: Learner, plan: AgentPlan, name: str, note: TaskRecord, dataset: str, *, whole: bool) -> bytes:
     """A learned task as the content of a pack; the same task gives the same bytes."""
     learner = with_subnetworks(learner, plan)
