@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.agent.changes import Update
 from holdfast.benchmarks.toy.field import DiscreteMoves, Rules
 from holdfast.benchmarks.toy.suite import task
 from holdfast.learners.sparse import Sparse
@@ -48,7 +49,8 @@ def measure(count: int) -> list[dict[str, Any]]:
             routed = time.perf_counter()
             agent.learn(new)
             learned = time.perf_counter()
-            folder.commit(agent.snapshot(), {new.name: new.dataset.fingerprint}, newest_only=True)
+            update = Update("learn", new.name, {new.name: new.dataset.fingerprint})
+            folder.commit(agent.snapshot(), update, newest_only=True)
             written = time.perf_counter()
             route, learn, write = routed - began, learned - routed, written - learned
             rows.append(

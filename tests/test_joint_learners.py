@@ -67,7 +67,7 @@ def test_a_run_commits_once_certifies_and_evaluates_the_last_row_alone(suite: Su
     assert all(matrix.returns[2])
     assert matrix.stages == 3
     assert fully_evaluated(matrix, QUIET, ends=())
-    assert [path.name for path in (tmp_path / "run" / "weights").glob("*.safetensors")] == ["dense.2.safetensors"]
+    assert [path.name for path in (tmp_path / "run" / "weights").glob("*.safetensors")] == ["dense.0.safetensors"]
     assert not (tmp_path / "run" / "state").exists()
 
 

@@ -208,7 +208,7 @@ def test_files_of_learned_tasks_are_not_written_again(tmp_path: Path) -> None:
     files = RunFolder(tmp_path).store.index.stages[-1].files
     assert {name: file.path for name, file in files.items()} == {
         **{f"weights/task-{name}": f"weights/task-{name}.{at}.safetensors" for at, name in enumerate(suite.names)},
-        "memory/memory": f"memory/memory.{len(suite.names) - 1}.safetensors",
+        "memory/copy-0": f"memory/copy-0.{len(suite.names) - 1}.safetensors",
     }
 
 
@@ -219,7 +219,7 @@ def test_a_folder_whose_memory_was_removed_still_acts_and_says_why_it_cannot_lea
     holdfast.run(first, learner, tmp_path, QUIET)
     index = tmp_path / "weights" / "index.json"
     record = json.loads(index.read_text())
-    (tmp_path / record["stages"][-1]["files"].pop("memory/memory")["path"]).unlink()
+    (tmp_path / record["stages"][-1]["files"].pop("memory/copy-0")["path"]).unlink()
     index.write_text(json.dumps(record))
     _, again = holdfast.reopen(tmp_path, "cpu", first)
     for name in learner.learned:

@@ -11,10 +11,12 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast.agent.agent_folder import AgentFolder
+from holdfast.agent.changes import Change
 from holdfast.agent.configure import HOLDFAST, apply, default_config
 from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
 from holdfast.agent.folder import CONFIG
+from holdfast.agent.history import check_past, go_back, prune, store_at
 from holdfast.agent.install import Installed, install_into, kept_note
 from holdfast.agent.own_environment import environments_of, is_installed, longest_episode, make, view_of
 from holdfast.agent.own_task import constant_score, nearest_task, own_task
@@ -24,6 +26,7 @@ from holdfast.agent.preview import Preview, previewed, seconds_a_step
 from holdfast.agent.progress import Screen
 from holdfast.agent.raw_policy import RawPolicy
 from holdfast.agent.session import Session, threads
+from holdfast.agent.store import Store
 from holdfast.agent.task_record import TaskRecord, note
 from holdfast.data.episodes import Dataset
 from holdfast.data.files import write_bytes
@@ -214,11 +217,11 @@ class Agent:
             folder.check_finished()
             folder.store.check_memory_kept()
             learner = self._learner()
-            room = install_into(learner, self.plan, pack, name)
+            room, before = install_into(learner, self.plan, pack, name), folder.store.index.number
             note, notes = kept_note(pack.record.note)
             session = Session(folder, learner, Screen(quiet=True), None, NoCache(), SAVE_EVERY)
-            session.commit({name: pack.record.dataset}, {name: note.record()})
-            folder.event("install", task=name, copy=room.index, sha256=pack.sha256)
+            session.commit("install", {name: pack.record.dataset}, {name: note.record()})
+            folder.event("install", stage=before, task=name, copy=room.index, sha256=pack.sha256)
             return Installed(name, room.index, note, notes)
 
     def policy(self, name: str, target: float | None = None) -> RawPolicy:
@@ -249,19 +252,53 @@ class Agent:
         return record
 
     def verify(self) -> list[str]:
-        """Computes every task's fingerprint again from the files, and raises unless it is that of its certificate."""
+        """Computes every task's fingerprint again from the files, and raises unless it is that of its certificate.
+
+        The files that only the past needs must be as they were written, too.
+        """
         self._learner()
+        if self.exists:
+            check_past(self.folder.store)
         return self.tasks
+
+    def history(self) -> list[Change]:
+        """All changes of the agent, the first one first."""
+        if not self.exists:
+            return []
+        self.folder.store.load()
+        return self.folder.store.index.changes
+
+    def rollback(self, to: int) -> Change:
+        """Brings the agent back to the bit to what it was after the change with this number; 0 is before the first.
+
+        This is a change as well, so one can go back to before it. A task that is being learned begins anew.
+        """
+        with self.folder as folder:
+            before = folder.store.index.number
+            self._learner_of(store_at(folder.store, to))  # raises if its files are damaged
+            go_back(folder.store, to)
+            folder.changed(before)
+        return self.history()[-1]
+
+    def prune(self, keep: int = 0) -> int:
+        """Deletes what only the past needs, but for the last `keep` states; returns the bytes that it freed."""
+        with self.folder as folder:
+            return prune(folder.store, keep)
 
     def _learner(self, steps: int | None = None) -> Learner:
         """The learner with all that was learned, its certificates checked."""
+        if self.exists:
+            self.folder.store.load()
+        return self._learner_of(self.folder.store if self.exists else None, steps)
+
+    def _learner_of(self, store: Store | None, steps: int | None = None) -> Learner:
         plan = self.plan
         config = plan.config if steps is None else replace(plan.config, fit=replace(plan.config.fit, steps=steps))
         learner = learner_spec(plan.learner).learner(config, plan.seed, self.device)
         if learner.joint:
             raise Mistake(f"{plan.learner} learns all tasks at once, and an agent one after another")
-        if self.tasks:
-            self.folder.store.restore(learner, len(self.folder.store.learned) - 1)
+        if store and store.learned:
+            store.restore(learner, len(store.learned) - 1)
         return learner
 
     def play(

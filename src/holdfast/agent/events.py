@@ -18,9 +18,13 @@ KINDS: dict[str, dict[str, Any]] = {  # the fields that each kind must have
     "evaluate": {"stage": int, "task": str, "mean": float},
     "score": {"stage": int, "task": str, "score": dict[str, float]},
     "play": {"task": str, "mean": float},
-    "install": {"task": str, "sha256": str},
+    "install": {"stage": int, "task": str, "sha256": str},
+    "remove": {"stage": int},
+    "replace": {"stage": int},
+    "rollback": {"stage": int},
     "curve": {"stage": int, "task": str, "at": int, "step": int, "success": float},
 }
+DROPPING = ("install", "remove", "rollback")  # the changes that drop a task that is being learned
 OPTIONAL = {"phase": str, "phases": dict[str, int]}  # which events of version 0.1 do not have
 
 
@@ -56,11 +60,15 @@ def check(event: Any, where: str) -> None:
 
 
 def without_undone(events: Iterable[Event]) -> list[Event]:
-    """The events without those that a resumed run repeats: it continues from an earlier step."""
+    """The events without those that a resumed run repeats, since it continues from an earlier step, and without those
+    of an unfinished task that another change of an agent dropped. Events of an agent have as stage the number of the
+    state that they began from, which no other change has."""
     kept: list[Event] = []
     for event in events:
         if event["kind"] == "resume":
             kept = [old for old in kept if not _undone(old, event)]
+        elif event["kind"] in DROPPING:
+            kept = [old for old in kept if old.get("stage") != event["stage"]]
         kept.append(event)
     return kept
 
@@ -71,6 +79,8 @@ def training_seconds(events: Iterable[Event]) -> dict[str, float]:
     recalled, before = set(), 0.0
     for event in events:
         task = str(event.get("task"))
+        if event["kind"] == "learn":
+            seconds.pop(task, None)  # a task of this name may have been removed
         if event["kind"] == "train":
             seconds[task] = seconds.get(task, 0.0) + event["time"] - before
         if event["kind"] == "recall":

@@ -4,13 +4,14 @@ import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from holdfast.agent.changes import Update
 from holdfast.agent.events import parsed, without_undone
 from holdfast.agent.routes import check_routes
-from holdfast.agent.store import INDEX, NO_NOTES, Store, identity_of
+from holdfast.agent.store import INDEX, Store, identity_of
 from holdfast.data.directory import Directory
 from holdfast.data.files import damaged, make_folder
 from holdfast.errors import Busy, Mistake
@@ -26,6 +27,7 @@ class LearningFolder(ABC):
     """A folder that tasks are learned into, by one process at a time: `with LearningFolder(path) as folder`."""
 
     kind = "an agent's folder"
+    keeps_past = True  # so that one can go back to it
     otherwise = "wait for it"  # what to do if another process works in it
     elsewhere = "choose another folder"  # what to do if it cannot be created here
 
@@ -56,7 +58,7 @@ class LearningFolder(ABC):
     def _load(self) -> None:
         self.record = self._config()
         self.order = self._planned()
-        self.store = Store(self.directory, self.order)
+        self.store = Store(self.directory, self.order, self.keeps_past)
 
     @abstractmethod
     def _config(self) -> dict[str, Any]:
@@ -129,23 +131,23 @@ class LearningFolder(ABC):
         processes = self.record.get("processes", 1)
         if processes != ranks().size:  # sums, and so bits, would depend on when it was interrupted
             raise Mistake(f"{self.path} is a run of {processes} processes, not {ranks().size}: choose another --out")
-        identity, stage = identity_of(tasks, steps), len(self.store.learned)
+        identity, stage = identity_of(tasks, steps), self.store.index.number
         saved = self.store.begin_task(identity)
         begun = any(event.get("stage") == stage for event in self.events())
         kind = "resume" if begun else "learn"
         self.event(kind, stage=stage, task=name, step=list(saved.values())[-1], phases=saved)
         return identity
 
-    def commit(
-        self,
-        snapshot: Snapshot,
-        datasets: Mapping[str, str],
-        newest_only: bool,
-        records: Mapping[str, dict[str, Any]] = NO_NOTES,
-    ) -> None:
-        """Keeps a snapshot after tasks with these data were learned, and what an agent notes about them."""
-        self.store.commit(snapshot, datasets, newest_only, records)
+    def commit(self, snapshot: Snapshot, update: Update, newest_only: bool) -> None:
+        """Keeps a snapshot after tasks were learned, replaced, installed or removed."""
+        self.store.commit(snapshot, update, newest_only)
         self._mend_routes()
+
+    def changed(self, before: int) -> None:
+        """Records a change of an agent other than learning; `before` is the number of the state before it."""
+        change = self.store.index.changes[-1]
+        self._mend_routes()
+        self.event(change.kind, stage=before, task=change.task)
 
     # Records
 
@@ -154,6 +156,8 @@ class LearningFolder(ABC):
         return self._routes()[: stage + 1]
 
     def _routes(self) -> list[dict[str, Any]]:
+        if self.store.index.changes:  # an interrupted process may not have written those of the last change
+            return self._noted_routes() or []
         record = self.directory.read_json(ROUTES) if self.directory.exists(ROUTES) else []
         try:
             check_routes(record, self.store.tasks)
@@ -163,9 +167,16 @@ class LearningFolder(ABC):
 
     def _mend_routes(self) -> None:
         """Writes the routes that the newest snapshot notes, which an interrupted process may not have written."""
+        routes = self._noted_routes()
+        if routes is not None:
+            self.directory.write_json(ROUTES, routes)
+
+    def _noted_routes(self) -> list[dict[str, Any]] | None:
+        """The routes in the notes of the newest snapshot; None if it has none, as in version 0.1."""
         stages = self.store.index.stages
-        if stages and "routes" in stages[-1].notes:  # version 0.1 only has routes.json
-            self.directory.write_json(ROUTES, stages[-1].notes["routes"])
+        if not stages:
+            return [] if self.store.index.changes else None
+        return stages[-1].notes.get("routes")
 
     def read_certificates(self) -> list[Certificate]:
         """The certificates so far, also those of tasks that were learned after the plan's."""

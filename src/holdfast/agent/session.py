@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
+from holdfast.agent.changes import Kind, Update
 from holdfast.agent.folder import LearningFolder
 from holdfast.agent.progress import Board, CurrentTask, FolderRecorder, Screen
 from holdfast.agent.signals import Interruption
@@ -52,8 +53,8 @@ class Session(Generic[Folder]):
 
     def learn(self, tasks: Sequence[Task], datasets: Datasets, curve: LearningCurve | None = None) -> None:
         """Learns a task, or all tasks of a joint learner, and keeps and certifies the result."""
-        stage = len(self.folder.store.learned)
-        self.bring_learner_to(stage - 1)
+        stage = self.folder.store.index.number
+        self.bring_learner_to(len(self.folder.store.learned) - 1)
         name = ALL_TASKS if self.learner.joint else tasks[0].name
         steps = self.learner.config.fit.steps
         identity = self.folder.begin_learning(tasks, name, steps)
@@ -75,10 +76,10 @@ class Session(Generic[Folder]):
                 self.learner.learn_all(tasks, datasets, recorder)
             else:
                 self.learner.learn(tasks[0], datasets, recorder)
-            self.commit({task.name: task.dataset.fingerprint for task in tasks}, self.records(tasks))
+            self.commit("learn", {task.name: task.dataset.fingerprint for task in tasks}, self.records(tasks))
         interruption.stop_if_asked(f"after {name} {'were' if self.learner.joint else 'was'} learned")
 
-    def commit(self, datasets: Mapping[str, str], records: Mapping[str, dict[str, Any]]) -> None:
+    def commit(self, kind: Kind, datasets: Mapping[str, str], records: Mapping[str, dict[str, Any]]) -> None:
         """Keeps what was just learned, with certificates, unless it changed a task that must not change.
 
         `datasets` are the fingerprints of the new tasks' data, and `records` what is noted about these tasks.
@@ -91,7 +92,8 @@ class Session(Generic[Folder]):
                 f"adding {[*datasets][-1]} changed {moved[0].task}, which must stay equal to the bit (a fault in the "
                 "learner or in this machine): it is not kept, and the folder is as it was before"
             )
-        self.folder.commit(self.learner.snapshot(), datasets, self.learner.retains, records)
+        update = Update(kind, [*datasets][-1], datasets, records, found)
+        self.folder.commit(self.learner.snapshot(), update, self.learner.retains)
         self._certify(stage, found)
 
     def certify(self, stage: int) -> None:
@@ -107,8 +109,9 @@ class Session(Generic[Folder]):
 
     def _certify(self, stage: int, found: Sequence[Certificate]) -> None:
         self.certificates = [known for known in self.certificates if known.stage != stage] + [*found]
-        self.folder.store.write_certificates(self.certificates)
-        self.folder.event("certify", stage=stage, tasks=self.fingerprints(stage))
+        if not self.folder.store.keeps_past:  # otherwise they are in the index
+            self.folder.store.write_certificates(self.certificates)
+            self.folder.event("certify", stage=stage, tasks=self.fingerprints(stage))
 
     def fingerprints(self, stage: int) -> dict[str, str]:
         """The certified fingerprints of the tasks learned by a stage."""

@@ -2,32 +2,39 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor
 
-from holdfast.agent.index import MEMORY, ONLY_PHASE, TOGETHER, WEIGHTS, File, Index, Stage, fit_state
+from holdfast.agent.changes import Change, Update, now
+from holdfast.agent.index import MEMORY, ONLY_PHASE, WEIGHTS, File, Index, Stage, fit_state, past_file
 from holdfast.data.conform import conform
 from holdfast.data.directory import Directory
-from holdfast.data.files import TENSORS, damaged, packed, sealed, tensor_hashes, unpacked, unsealed
+from holdfast.data.files import TENSORS, damaged, encoded, packed, sealed, tensor_hashes, unpacked, unsealed
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import Certificate, checked, fingerprint, format_of
 from holdfast.learners.learner import Learner, Snapshot
+from holdfast.learners.tensors import Tensors
 from holdfast.tasks.task import Task
 
+COPY = re.compile(r"(copy-\d+)/")  # how the names of tensors of a copy begin
 INDEX, CERTIFICATES = "weights/index.json", "certificates.json"
 NO_NOTES: Mapping[str, Any] = MappingProxyType({})
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, StopIteration)  # what foreign tensors raise
 
 
 class Store:
-    """What was learned in one folder; tasks that are planned are learned first, in their order."""
+    """What was learned in one folder; tasks that are planned are learned first, in their order.
 
-    def __init__(self, directory: Directory, planned: Sequence[str] = ()) -> None:
-        self.directory, self.planned = directory, list(planned)
+    An agent's store keeps its past states, a run's does not, unless it was used as an agent.
+    """
+
+    def __init__(self, directory: Directory, planned: Sequence[str] = (), keeps_past: bool = False) -> None:
+        self.directory, self.planned, self.is_agent = directory, list(planned), keeps_past
         self.load()
 
     def load(self) -> None:
@@ -55,38 +62,48 @@ class Store:
         """The learned tasks, then those that are planned."""
         return [*self.learned, *self.planned[len(self.learned) :]]
 
+    @property
+    def keeps_past(self) -> bool:
+        """Whether one can go back to the states before each change."""
+        return self.is_agent or bool(self.index.changes)
+
     # Learned tasks
 
-    def commit(
-        self,
-        snapshot: Snapshot,
-        datasets: Mapping[str, str],
-        newest_only: bool,
-        records: Mapping[str, dict[str, Any]] = NO_NOTES,
-    ) -> None:
+    def commit(self, snapshot: Snapshot, update: Update, newest_only: bool) -> None:
         """Keeps a snapshot; the new index makes it valid, all of it at once.
 
-        `datasets` are the fingerprints of the new tasks' data, and `records` what an agent notes about these tasks.
-        With `newest_only`, the snapshot serves the earlier stages too, and theirs are removed.
+        With `newest_only`, the snapshot serves the earlier stages too, and theirs are dropped. The number of the state
+        that is left is a part of the names of new files, so that no file is ever overwritten.
         """
-        learned = len(snapshot.notes["learned"])
-        tensors = {f"{WEIGHTS}{name}": found for name, found in snapshot.weights.items()}
-        if snapshot.memory:
-            tensors[MEMORY] = snapshot.memory
+        tensors = files_of(snapshot)
         files = {
-            name: File(f"{name}.{learned - 1}.safetensors", packed(found)[1], tensor_hashes(found))
+            name: File(f"{name}.{self.index.number}.safetensors", packed(found)[1], tensor_hashes(found))
             for name, found in tensors.items()
         }
         before = self.index.stages[-1].files if self.index.stages else {}
         same = {name for name, file in files.items() if name in before and before[name].sha256 == file.sha256}
         new = {name: file.path for name, file in files.items() if name not in same}
-        self._write_index(self.index.announcing(list(new.values())))
+        self.write_index(self.index.announcing(list(new.values())))
+        written = 0
         for name, path in new.items():
-            self.directory.write_bytes(path, packed(tensors[name])[0])
+            content, _ = packed(tensors[name])
+            self.directory.write_bytes(path, content)
+            written += len(content)
         files |= {name: before[name] for name in same}  # one file serves both stages
-        together = [TOGETHER] * (learned - len(self.index.stages) - 1)
-        stages = [*together, Stage(files, snapshot.notes, snapshot.bytes())]
-        self._write_index(self.index.with_stages(stages, datasets, records, newest_only))
+        stage = Stage(files, snapshot.notes, snapshot.bytes())
+        found = self.index.with_newest(stage, update, newest_only)
+        if self.keeps_past:
+            change = Change(self.index.number + 1, update.kind, now(), update.task, written=written)
+            self.change_to(replace(found, certificates=list(update.certificates)), change)
+        else:
+            self.write_index(self.index.replaced_by(found))
+            self.remove_unused()
+
+    def change_to(self, found: Index, change: Change) -> None:
+        """Makes this the state of the agent, and keeps the one before in its history."""
+        content = encoded(self.index.as_past(self._newest_certificates()).to_json())
+        self.directory.write_bytes(past_file(self.index.number), content)
+        self.write_index(self.index.changed_to(found, change, hashlib.sha256(content).hexdigest()))
         self.remove_unused()
 
     def snapshot(self, stage: int, older: Mapping[str, Any] = NO_NOTES) -> Snapshot:
@@ -98,7 +115,7 @@ class Store:
             stage = len(self.learned) - 1
         found = self.index.stages[stage]
         weights = {name: self.tensors(file) for name, file in found.weights.items()}
-        memory = self.tensors(found.memory) if found.memory else {}
+        memory = {name: tensor for file in found.memory.values() for name, tensor in self.tensors(file).items()}
         return Snapshot(weights, memory, {**older, **found.notes})
 
     def restore(self, learner: Learner, stage: int, older: Mapping[str, Any] = NO_NOTES) -> None:
@@ -142,14 +159,19 @@ class Store:
     # Certificates
 
     def read_certificates(self) -> list[Certificate]:
-        """The certificates so far."""
-        if not self.directory.exists(CERTIFICATES):
-            return []
-        record = self.directory.read_json(CERTIFICATES)
+        """The certificates so far; those of an agent's tasks are in its index."""
+        record = self.directory.read_json(CERTIFICATES) if self.directory.exists(CERTIFICATES) else []
         try:
-            return checked(conform(record, list[Certificate], "certificates"), self.tasks)
+            found = conform(record, list[Certificate], "certificates")
+            if self.index.changes:
+                planned = min(len(self.planned), len(self.learned) - 1)
+                found = [*(one for one in found if one.stage < planned), *self.index.certificates]
+            return checked(found, self.tasks)
         except Mistake as problem:
             raise damaged(self.directory.path / CERTIFICATES, problem) from problem
+
+    def _newest_certificates(self) -> list[Certificate]:
+        return [one for one in self.read_certificates() if one.stage == len(self.learned) - 1]
 
     def write_certificates(self, certificates: Sequence[Certificate]) -> None:
         """Keeps the certificates so far."""
@@ -170,7 +192,7 @@ class Store:
     def begin_task(self, identity: str) -> dict[str, int]:
         """The saved steps of each phase of the task that is learned next; drops what was saved of another one."""
         if self.index.unfinished not in ("", identity):
-            self._write_index(self.index.without_unfinished())
+            self.write_index(self.index.without_unfinished())
             self.remove_unused()
         steps = {}
         for phase in self.index.phases or [ONLY_PHASE]:
@@ -180,7 +202,7 @@ class Store:
 
     def begin_phase(self, phase: str, identity: str) -> None:
         """Notes that this task has this phase, so that its state is removed when the task is learned."""
-        self._write_index(self.index.with_phase(phase, identity))
+        self.write_index(self.index.with_phase(phase, identity))
 
     def read_fit(self, phase: str) -> dict[str, Tensor] | None:
         """The saved state of a phase of the unfinished task, if there is one."""
@@ -215,9 +237,19 @@ class Store:
         """Removes the folder of unfinished fits, if nothing is left in it."""
         self.directory.remove_empty("state")
 
-    def _write_index(self, index: Index) -> None:
+    def write_index(self, index: Index) -> None:
+        """Makes this the index, all of it at once."""
         self.directory.write_json(INDEX, index.to_json())
         self.index = index
+
+
+def files_of(snapshot: Snapshot) -> dict[str, Tensors]:
+    """The tensors of each file; the memory of a copy has its own, which stays the same when another copy learns."""
+    files = {f"{WEIGHTS}{name}": tensors for name, tensors in snapshot.weights.items()}
+    for name, tensor in snapshot.memory.items():
+        copy = COPY.match(name)
+        files.setdefault(f"{MEMORY}{copy[1] if copy else 'memory'}", {})[name] = tensor
+    return files
 
 
 def fingerprints(learner: Learner, format: int) -> dict[str, str]:

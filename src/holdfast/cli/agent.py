@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.cli.agent_acting import ExportCommand, PlayCommand, export, play
+from holdfast.cli.agent_history import HistoryCommand, PruneCommand, RollbackCommand, history, prune, rollback
 from holdfast.cli.agent_learning import DoctorCommand, LearnCommand, PreviewCommand, doctor, learn, preview
 from holdfast.cli.agent_packs import InstallCommand, PackCommand, install, pack
-from holdfast.cli.agent_records import HistoryCommand, ListCommand, VerifyCommand, history, list_tasks, verify
+from holdfast.cli.agent_records import ListCommand, VerifyCommand, list_tasks, verify
 from holdfast.cli.output import print_lines
 from holdfast.cli.parsing import PLUGIN, parse_words
 from holdfast.data.validation import did_you_mean
@@ -18,6 +19,8 @@ VERBS: dict[str, tuple[Any, Callable[[Any], None]]] = {
     "list": (ListCommand, list_tasks),
     "verify": (VerifyCommand, verify),
     "history": (HistoryCommand, history),
+    "rollback": (RollbackCommand, rollback),
+    "prune": (PruneCommand, prune),
     "play": (PlayCommand, play),
     "doctor": (DoctorCommand, doctor),
     "export": (ExportCommand, export),
@@ -30,7 +33,9 @@ USAGE = f"""usage: holdfast agent COMMAND FOLDER ...
   preview   say where a task would go and what it would cost: holdfast agent preview FOLDER NAME --data WHERE
   list      list the tasks of an agent
   verify    compute every certificate again from the files
-  history   list what happened to an agent, and when
+  history   list the changes of an agent with their numbers, and what happened in between
+  rollback  go back to what an agent was after an earlier change: holdfast agent rollback FOLDER --to NUMBER
+  prune     delete what only the past of an agent needs
   play      play episodes of a task in its environment
   doctor    check your own data before anything is learned from it: holdfast agent doctor --data WHERE
   export    write the policy of a task: holdfast agent export FOLDER NAME --to policy.onnx

@@ -1,9 +1,7 @@
-"""The commands `holdfast agent list`, `verify` and `history`: what an agent knows, and how it came to be."""
+"""The commands `holdfast agent list` and `verify`: what an agent knows, and whether it still does."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.table import Table
@@ -14,14 +12,6 @@ from holdfast.cli.agent_folders import Folder, opened, shown
 from holdfast.cli.output import Output, print_json, print_lines
 from holdfast.data.printable import printable
 from holdfast.runs.options import Flag
-
-SHOWN = {  # the events of a history, in words
-    "learn": "began to learn {task}",
-    "resume": "went on learning {task}",
-    "certify": "certified all tasks after stage {stage}",
-    "play": "played {task}: mean return {mean:.4g}",
-    "install": "installed {task} from a pack with SHA-256 {sha256}",
-}
 
 
 @dataclass(frozen=True)
@@ -40,10 +30,6 @@ class ListCommand(FolderCommand):
 
 class VerifyCommand(FolderCommand):
     """Compute every certificate again from the files."""
-
-
-class HistoryCommand(FolderCommand):
-    """List what happened to an agent, and when."""
 
 
 def list_tasks(command: ListCommand) -> None:
@@ -92,14 +78,3 @@ def verify(command: VerifyCommand) -> None:
         print_json({"tasks": tasks, "equal": True})
         return
     print_lines(f"all {len(tasks)} tasks are equal to the bit to their certificates: {', '.join(tasks)}")
-
-
-def history(command: HistoryCommand) -> None:
-    """Prints when each task was learned, certified and played."""
-    events = [event for event in opened(command.folder).folder.events() if event["kind"] in SHOWN]
-    if command.json:
-        print_json(events)
-        return
-    for event in events:
-        when = datetime.fromtimestamp(event["time"], UTC).isoformat(" ", "seconds").removesuffix("+00:00")
-        print_lines(f"{when} UTC  {SHOWN[event['kind']].format_map(defaultdict(lambda: '?', event))}")

@@ -34,6 +34,7 @@ class RunFolder(LearningFolder):
     """
 
     kind = "a run folder"
+    keeps_past = False
     elsewhere = "choose another --out"
     otherwise = f"wait for it, or {elsewhere}"
 
