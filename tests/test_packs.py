@@ -337,6 +337,8 @@ def forgeries_of(name: str, tensor: torch.Tensor) -> list[torch.Tensor | None]:
     if not tensor.numel():
         return [None]
     shorter = tensor[:-1] if tensor.ndim else torch.zeros(2)
+    if name == "kept/sketch/points":
+        return [None, tensor[:, :-1]]  # a sketch may have fewer observations
     if name.startswith("kept/"):
         return [None, shorter]  # what the router keeps may have any values
     if tensor.is_floating_point():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
 from holdfast.agent.agent_folder import AgentFolder
 from holdfast.agent.changes import Change
@@ -17,6 +17,7 @@ from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
 from holdfast.agent.folder import CONFIG
 from holdfast.agent.history import check_past, go_back, prune, store_at
+from holdfast.agent.identify import Identification, KnownTask, identify, keep_sketch, known_tasks
 from holdfast.agent.install import Installed, install_into, kept_note
 from holdfast.agent.own_environment import environments_of, is_installed, longest_episode, make, view_of
 from holdfast.agent.own_task import constant_score, nearest_task, own_task
@@ -24,14 +25,15 @@ from holdfast.agent.pack import Packed, packed_task, read_pack
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.preview import Preview, previewed, seconds_a_step
 from holdfast.agent.progress import Screen
-from holdfast.agent.raw_policy import RawPolicy
+from holdfast.agent.raw_policy import RawPolicy, with_raw_rewards
 from holdfast.agent.session import Session, threads
+from holdfast.agent.sketch import Sketch, sketch_of
 from holdfast.agent.store import Store
 from holdfast.agent.task_record import TaskRecord, note
+from holdfast.agent.unnamed_policy import UnnamedPolicy
 from holdfast.data.episodes import Dataset
 from holdfast.data.files import write_bytes
 from holdfast.data.sources import Where
-from holdfast.data.validation import validated
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import verdict
 from holdfast.evaluation.film import Film, check_video, encode
@@ -162,7 +164,8 @@ class Agent:
             folder.store.check_memory_kept()
             stack.enter_context(threads(folder.record["threads"]))
             screen = stack.enter_context(Screen(quiet))
-            session = AgentSession(folder, learner, screen, None, NoCache(), SAVE_EVERY, record, kept_back)
+            sketch = sketch_of(found.dataset, self.plan.seed)
+            session = AgentSession(folder, learner, screen, None, NoCache(), SAVE_EVERY, record, kept_back, sketch)
             session.learn([task], no_data)
             folder.store.remove_state()
             route = next((route for route in learner.routes() if route["task"] == name), {})
@@ -224,13 +227,36 @@ class Agent:
             folder.event("install", stage=before, task=name, copy=room.index, sha256=pack.sha256)
             return Installed(name, room.index, note, notes)
 
-    def policy(self, name: str, target: float | None = None) -> RawPolicy:
+    @overload
+    def policy(self, name: str, target: float | None = None) -> RawPolicy: ...
+
+    @overload
+    def policy(self, name: None = None) -> UnnamedPolicy: ...
+
+    def policy(self, name: str | None = None, target: float | None = None) -> RawPolicy | UnnamedPolicy:
         """The policy of a learned task: raw observations and rewards in, the environment's actions out.
 
-        `target` is another return to ask for, in the units of the environment's rewards.
+        `target` is another return to ask for, in the units of the environment's rewards. Without a name, the first
+        observation of an episode says which task it is.
         """
-        policy, record = self._acting(name, target)
-        return RawPolicy(policy, record.read_layout())
+        if name is not None:
+            policy, record = self._acting(name, target)
+            return RawPolicy(policy, record.read_layout())
+        if target is not None:
+            raise Mistake("a target is the return of one task: name the task")
+        return UnnamedPolicy(self.known_tasks())
+
+    def identify(self, observations: Any, actions: Any = None, rewards: Any = None) -> Identification:
+        """The learned task that an episode belongs to, or none: from its first observations, and actions if given.
+
+        Observations, actions and rewards are those of the environment, one row a step; a list of observations will do.
+        """
+        return identify(self.known_tasks(), observations, actions, rewards)
+
+    def known_tasks(self) -> list[KnownTask]:
+        """The learned tasks that episodes can be compared with; a task that a run planned is none of them."""
+        records = {name: record for name in self.tasks if (record := self.record(name))}
+        return known_tasks(self._learner(), records)
 
     def export(self, name: str, path: str | Path, target: float | None = None, rows: int = 1) -> Export:
         """Writes the policy of a learned task to policy.onnx, to policy.pt2, or into a folder."""
@@ -240,10 +266,7 @@ class Agent:
     def _acting(self, name: str, target: float | None) -> tuple[Policy, TaskRecord]:
         """A policy that is given raw rewards, and the notes about its task."""
         record = self._note(name)
-        found = self._learner().policy(name)
-        wanted = record.target if target is None else validated("the target", target, float)
-        scale = found.return_scale / record.reward_scale
-        return Policy(found.net, found.normaliser, wanted, scale), record
+        return with_raw_rewards(self._learner().policy(name), record, target), record
 
     def _note(self, name: str) -> TaskRecord:
         record = self.record(name)
@@ -341,9 +364,11 @@ class AgentSession(Session[AgentFolder]):
 
     note: TaskRecord
     held_out: Dataset | None
+    sketch: Sketch | None
 
     def records(self, tasks: Sequence[Task]) -> dict[str, dict[str, Any]]:
         task = tasks[0]
+        keep_sketch(self.learner, task.name, self.sketch, self.held_out)
         nearest = nearest_task(self.learner, task)
         score: dict[str, float] = {}
         if self.held_out:

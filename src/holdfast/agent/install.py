@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from holdfast.agent.exported_folder import GROWTH, ROOM, checked_size, fitting, read_normaliser
+from holdfast.agent.identify import kept_sketch
 from holdfast.agent.pack import Pack, settings_of, with_subnetworks
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.raw_policy import RawPolicy
@@ -66,6 +67,7 @@ def install_into(learner: Learner, plan: AgentPlan, pack: Pack, name: str) -> Ro
     try:
         policy = learner.policy(name)
         RawPolicy(policy, pack.record.note.read_layout())
+        check_sketch(learner, name, interface)
     except (Mistake, *UNFIT) as problem:
         raise damaged(pack, problem) from problem
     if fingerprint(policy) != pack.record.fingerprint:
@@ -167,6 +169,12 @@ def check_router(learner: SubnetworkLearner, pack: Pack, interface: Interface) -
             f"{pack.path} lacks what this agent's router keeps of a task: install it on an agent with the learner "
             f"{shown(pack.record.learner)}"
         ) from problem
+
+
+def check_sketch(learner: SubnetworkLearner, name: str, interface: Interface) -> None:
+    """Raises if the task has a sketch that observations of its interface cannot be compared with."""
+    if sketch := kept_sketch(learner, name):
+        sketch.likeness(made_up(interface).observations)
 
 
 def made_up(interface: Interface) -> Dataset:

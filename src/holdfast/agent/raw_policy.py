@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from holdfast.agent.task_record import TaskRecord
 from holdfast.data.layout import Layout
+from holdfast.data.validation import validated
 from holdfast.errors import Mistake
 from holdfast.nets.policy import Policy
 
@@ -23,6 +25,12 @@ class RawPolicy:
         if self.policy.single:
             return self.layout.decode_action(self.policy.act(self.layout.encode_observation(observation), reward))
         return self.layout.decode_actions(self.policy.act(self.layout.encode_observations(observation), reward))
+
+
+def with_raw_rewards(policy: Policy, record: TaskRecord, target: float | None = None) -> Policy:
+    """A policy of an agent's learner, to be given the environment's rewards; `target` is another return to ask for."""
+    wanted = record.target if target is None else validated("the target", target, float)
+    return Policy(policy.net, policy.normaliser, wanted, policy.return_scale / record.reward_scale)
 
 
 def check_layout(policy: Policy, layout: Layout) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from holdfast.cli.agent_acting import ExportCommand, PlayCommand, export, play
 from holdfast.cli.agent_history import HistoryCommand, PruneCommand, RollbackCommand, history, prune, rollback
+from holdfast.cli.agent_identifying import IdentifyCommand, identify_data
 from holdfast.cli.agent_learning import DoctorCommand, LearnCommand, PreviewCommand, doctor, learn, preview
 from holdfast.cli.agent_packs import InstallCommand, PackCommand, install, pack
 from holdfast.cli.agent_records import ListCommand, VerifyCommand, list_tasks, verify
@@ -22,6 +23,7 @@ VERBS: dict[str, tuple[Any, Callable[[Any], None]]] = {
     "rollback": (RollbackCommand, rollback),
     "prune": (PruneCommand, prune),
     "play": (PlayCommand, play),
+    "identify": (IdentifyCommand, identify_data),
     "doctor": (DoctorCommand, doctor),
     "export": (ExportCommand, export),
     "pack": (PackCommand, pack),
@@ -37,6 +39,7 @@ USAGE = f"""usage: holdfast agent COMMAND FOLDER ...
   rollback  go back to what an agent was after an earlier change: holdfast agent rollback FOLDER --to NUMBER
   prune     delete what only the past of an agent needs
   play      play episodes of a task in its environment
+  identify  say which task a dataset is of: holdfast agent identify FOLDER --data WHERE
   doctor    check your own data before anything is learned from it: holdfast agent doctor --data WHERE
   export    write the policy of a task: holdfast agent export FOLDER NAME --to policy.onnx
   pack      write one task as one file: holdfast agent pack FOLDER NAME --to FILE

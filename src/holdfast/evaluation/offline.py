@@ -13,12 +13,20 @@ from holdfast.tasks.interface import Discrete
 BATCH = 64  # windows
 
 
-@torch.no_grad()
 def offline_score(policy: Policy, dataset: Dataset) -> dict[str, float]:
     """The mean likelihood of recorded discrete actions, or the mean squared error of continuous ones.
 
-    The likelihood is the geometric mean over steps, exp(-loss). Episodes are cut into consecutive windows of the
-    network's context, so that every step counts once; returns to go are the recorded ones.
+    The likelihood is the geometric mean over steps, exp(-loss).
+    """
+    loss = offline_loss(policy, dataset)
+    return {"likelihood": exp(-loss)} if isinstance(policy.interface.actions, Discrete) else {"squared error": loss}
+
+
+@torch.no_grad()
+def offline_loss(policy: Policy, dataset: Dataset) -> float:
+    """The mean loss of a policy on recorded actions: of all steps, each once.
+
+    Episodes are cut into consecutive windows of the network's context; returns to go are the recorded ones.
     """
     losses, steps = 0.0, 0
     actions = policy.interface.actions
@@ -30,8 +38,7 @@ def offline_score(policy: Policy, dataset: Dataset) -> dict[str, float]:
         count = int(lengths[part].sum())
         losses += count * float(policy.net(windows.steps.batch(first[part], lengths[part])))
         steps += count
-    mean = losses / steps
-    return {"likelihood": exp(-mean)} if isinstance(actions, Discrete) else {"squared error": mean}
+    return losses / steps
 
 
 def every_step_once(dataset: Dataset, context: int) -> tuple[np.ndarray, np.ndarray]:
