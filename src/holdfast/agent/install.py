@@ -159,11 +159,11 @@ def room_for(delta: Delta, learner: SubnetworkLearner, pack: Pack, interface: In
 
 def check_router(learner: SubnetworkLearner, pack: Pack, interface: Interface) -> None:
     """Raises if routing cannot compare another task with the new one."""
-    affinity = learner.config.routing if isinstance(learner, Sparse) else None
-    if not isinstance(learner, Sparse) or affinity is None:
+    if not isinstance(learner, Sparse) or learner.config.routing is None:
         return
+    trial = Task("trial", interface, 0.0, lambda: made_up(interface))
     try:
-        learner.compared(Task("trial", interface, 0.0, lambda: made_up(interface)), affinity)
+        learner.compared(trial, learner.config.routing)
     except UNFIT as problem:
         raise Mistake(
             f"{pack.path} lacks what this agent's router keeps of a task: install it on an agent with the learner "

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from holdfast.data.conform import conform
 from holdfast.data.files import read_bytes, sealed, unsealed
 from holdfast.data.validation import shown
 from holdfast.errors import Mistake
-from holdfast.evaluation.certificates import fingerprint
+from holdfast.evaluation.certificates import HASH, fingerprint
 from holdfast.learners.learner import Learner
 from holdfast.learners.subnetworks import SubnetworkConfig, SubnetworkLearner
 from holdfast.learners.tensors import Tensors, under
@@ -34,7 +33,6 @@ FORMAT = 1
 RECORD = "record"  # the tensor with the record, as the bytes of JSON
 LARGEST = 2**30  # bytes of a pack
 LARGEST_RECORD = 2**24  # bytes
-HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -175,12 +173,14 @@ def read_pack(path: Path) -> Pack:
         tensors = unsealed(content)
         if tensors is None:
             raise Mistake("its hash is another")
+        if RECORD not in tensors:
+            raise Mistake("it has no record")
         text = tensors.pop(RECORD).numpy().tobytes()
         if len(text) > LARGEST_RECORD:
             raise Mistake(f"its record has {len(text)} bytes, and at most {LARGEST_RECORD} are expected")
-        plain = json.loads(text)
-        if plain["format"] != FORMAT:
-            raise Mistake(f"it has format {shown(plain['format'])}, and this version of holdfast reads format {FORMAT}")
+        plain = conform(json.loads(text), dict[str, Any], "its record")
+        if (format := plain.get("format")) != FORMAT:
+            raise Mistake(f"it has format {shown(format)}, and this version of holdfast reads format {FORMAT}")
         record = conform(plain, PackRecord)
         record.interface  # noqa: B018  raises if the notes describe none
     except (Mistake, RecursionError, OverflowError, *UNFIT) as problem:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from holdfast.data.validation import validated
 from holdfast.errors import Mistake
 
+LONGEST = 80  # characters of a name in a message
 LARGEST = 2**63  # larger integers do not fit into arrays
 
 
@@ -71,7 +72,7 @@ class Conform:
         if missing and not self.partial:
             raise Mistake(f"{_inside(where, missing[0])} is missing")
         if unknown and not self.partial:
-            raise Mistake(f"{_inside(where, unknown[0])} is not a known field")
+            raise Mistake(f"{_inside(where, unknown[0][:LONGEST])} is not a known field")
         values = {name: self(value[name], hints[name], _inside(where, name)) for name in known if name in value}
         return value if self.partial else kind(**values)
 
