@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, overload
 
 from holdfast.agent.agent_folder import AgentFolder
-from holdfast.agent.changes import Change
+from holdfast.agent.changes import Change, Update
 from holdfast.agent.configure import HOLDFAST, apply, default_config
 from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
@@ -26,6 +26,7 @@ from holdfast.agent.plan import AgentPlan
 from holdfast.agent.preview import Preview, previewed, seconds_a_step
 from holdfast.agent.progress import Screen
 from holdfast.agent.raw_policy import RawPolicy, with_raw_rewards
+from holdfast.agent.removal import remove
 from holdfast.agent.session import Session, threads
 from holdfast.agent.sketch import Sketch, sketch_of
 from holdfast.agent.store import Store
@@ -222,8 +223,8 @@ class Agent:
             learner = self._learner()
             room, before = install_into(learner, self.plan, pack, name), folder.store.index.number
             note, notes = kept_note(pack.record.note)
-            session = Session(folder, learner, Screen(quiet=True), None, NoCache(), SAVE_EVERY)
-            session.commit("install", {name: pack.record.dataset}, {name: note.record()})
+            session = self._session(folder, learner)
+            session.commit(Update("install", name, {name: pack.record.dataset}, {name: note.record()}))
             folder.event("install", stage=before, task=name, copy=room.index, sha256=pack.sha256)
             return Installed(name, room.index, note, notes)
 
@@ -291,12 +292,21 @@ class Agent:
         self.folder.store.load()
         return self.folder.store.index.changes
 
+    def remove(self, name: str) -> Change:
+        """Forgets a task: what only it used is free again, and all others stay equal to the bit.
+
+        Its files stay until they are pruned, so that `rollback` can bring it back.
+        """
+        with self._existing() as folder:
+            remove(self._session(folder, self._learner()), name)
+        return self.history()[-1]
+
     def rollback(self, to: int) -> Change:
         """Brings the agent back to the bit to what it was after the change with this number; 0 is before the first.
 
         This is a change as well, so one can go back to before it. A task that is being learned begins anew.
         """
-        with self.folder as folder:
+        with self._existing() as folder:
             before = folder.store.index.number
             self._learner_of(store_at(folder.store, to))  # raises if its files are damaged
             go_back(folder.store, to)
@@ -305,8 +315,18 @@ class Agent:
 
     def prune(self, keep: int = 0) -> int:
         """Deletes what only the past needs, but for the last `keep` states; returns the bytes that it freed."""
-        with self.folder as folder:
+        with self._existing() as folder:
             return prune(folder.store, keep)
+
+    def _existing(self) -> AgentFolder:
+        """The folder, which must exist."""
+        if not self.exists:
+            raise Mistake(f"there is no agent in {self.path}: one is made when its first task is learned")
+        return self.folder
+
+    def _session(self, folder: AgentFolder, learner: Learner) -> Session[AgentFolder]:
+        """A session that trains nothing."""
+        return Session(folder, learner, Screen(quiet=True), None, NoCache(), SAVE_EVERY)
 
     def _learner(self, steps: int | None = None) -> Learner:
         """The learner with all that was learned, its certificates checked."""

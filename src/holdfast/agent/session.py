@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import torch
 
-from holdfast.agent.changes import Kind, Update
+from holdfast.agent.changes import Update
 from holdfast.agent.folder import LearningFolder
 from holdfast.agent.progress import Board, CurrentTask, FolderRecorder, Screen
 from holdfast.agent.signals import Interruption
@@ -76,24 +76,26 @@ class Session(Generic[Folder]):
                 self.learner.learn_all(tasks, datasets, recorder)
             else:
                 self.learner.learn(tasks[0], datasets, recorder)
-            self.commit("learn", {task.name: task.dataset.fingerprint for task in tasks}, self.records(tasks))
+            self.keep(tasks)
         interruption.stop_if_asked(f"after {name} {'were' if self.learner.joint else 'was'} learned")
 
-    def commit(self, kind: Kind, datasets: Mapping[str, str], records: Mapping[str, dict[str, Any]]) -> None:
-        """Keeps what was just learned, with certificates, unless it changed a task that must not change.
+    def keep(self, tasks: Sequence[Task]) -> None:
+        """Keeps tasks that were just learned."""
+        datasets = {task.name: task.dataset.fingerprint for task in tasks}
+        self.commit(Update("learn", tasks[-1].name, datasets, self.records(tasks)))
 
-        `datasets` are the fingerprints of the new tasks' data, and `records` what is noted about these tasks.
-        """
+    def commit(self, update: Update) -> None:
+        """Keeps the learner as it is now, with certificates, unless a task changed that must not change."""
         stage = len(self.learner.learned) - 1
         found = self._fingerprinted(stage)
-        earlier = [known for known in self.certificates if known.stage < stage]
-        if self.learner.retains and (moved := changed([*earlier, *found])):
+        self.certificates = [known for known in self.certificates if known.task not in update.datasets]
+        if self.learner.retains and (moved := changed([*self.certificates, *found])):
+            verb = "removing" if update.kind == "remove" else "adding"
             raise BrokenRetention(
-                f"adding {[*datasets][-1]} changed {moved[0].task}, which must stay equal to the bit (a fault in the "
+                f"{verb} {update.task} changed {moved[0].task}, which must stay equal to the bit (a fault in the "
                 "learner or in this machine): it is not kept, and the folder is as it was before"
             )
-        update = Update(kind, [*datasets][-1], datasets, records, found)
-        self.folder.commit(self.learner.snapshot(), update, self.learner.retains)
+        self.folder.commit(self.learner.snapshot(), replace(update, certificates=found), self.learner.retains)
         self._certify(stage, found)
 
     def certify(self, stage: int) -> None:

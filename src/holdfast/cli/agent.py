@@ -4,7 +4,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.cli.agent_acting import ExportCommand, PlayCommand, export, play
-from holdfast.cli.agent_history import HistoryCommand, PruneCommand, RollbackCommand, history, prune, rollback
+from holdfast.cli.agent_history import (
+    HistoryCommand,
+    PruneCommand,
+    RemoveCommand,
+    RollbackCommand,
+    history,
+    prune,
+    remove,
+    rollback,
+)
 from holdfast.cli.agent_identifying import IdentifyCommand, identify_data
 from holdfast.cli.agent_learning import DoctorCommand, LearnCommand, PreviewCommand, doctor, learn, preview
 from holdfast.cli.agent_packs import InstallCommand, PackCommand, install, pack
@@ -21,6 +30,7 @@ VERBS: dict[str, tuple[Any, Callable[[Any], None]]] = {
     "verify": (VerifyCommand, verify),
     "history": (HistoryCommand, history),
     "rollback": (RollbackCommand, rollback),
+    "remove": (RemoveCommand, remove),
     "prune": (PruneCommand, prune),
     "play": (PlayCommand, play),
     "identify": (IdentifyCommand, identify_data),
@@ -37,6 +47,7 @@ USAGE = f"""usage: holdfast agent COMMAND FOLDER ...
   verify    compute every certificate again from the files
   history   list the changes of an agent with their numbers, and what happened in between
   rollback  go back to what an agent was after an earlier change: holdfast agent rollback FOLDER --to NUMBER
+  remove    forget a task, while all others stay equal to the bit: holdfast agent remove FOLDER NAME
   prune     delete what only the past of an agent needs
   play      play episodes of a task in its environment
   identify  say which task a dataset is of: holdfast agent identify FOLDER --data WHERE

@@ -1,4 +1,4 @@
-"""The commands `holdfast agent history`, `rollback` and `prune`: how an agent came to be, and going back."""
+"""The commands `holdfast agent history`, `rollback`, `remove` and `prune`: how an agent came to be, and taking back."""
 
 from collections import defaultdict
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ import tyro
 
 from holdfast.agent.changes import Change
 from holdfast.agent.history import past_bytes
-from holdfast.cli.agent_folders import opened
+from holdfast.cli.agent_folders import Folder, opened
 from holdfast.cli.agent_records import FolderCommand
 from holdfast.cli.output import print_json, print_lines
 from holdfast.runs.options import Flag
@@ -32,6 +32,18 @@ class RollbackCommand(FolderCommand):
 
     to: Annotated[int, tyro.conf.arg(metavar="NUMBER")] = tyro.MISSING
     """Number of the change in `holdfast agent history`; 0 is before the first one."""
+
+
+@dataclass(frozen=True)
+class RemoveCommand:
+    """Forget a task; what only it used is free again, and all others stay equal to the bit."""
+
+    folder: Folder
+    """The agent's folder."""
+    name: Annotated[str, tyro.conf.Positional]
+    """Name of the task."""
+    json: Flag = False
+    """Print it as JSON."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,12 @@ def rollback(command: RollbackCommand) -> None:
     """Goes back to an earlier state."""
     agent = opened(command.folder)
     print_change(agent.rollback(command.to), agent.tasks, command.json)
+
+
+def remove(command: RemoveCommand) -> None:
+    """Removes a task."""
+    agent = opened(command.folder)
+    print_change(agent.remove(command.name), agent.tasks, command.json)
 
 
 def print_change(change: Change, tasks: list[str], json: Flag) -> None:

@@ -1,13 +1,15 @@
 """LoRA: the first task trains a network, which is then frozen; every later task trains a low-rank adapter of it."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive, torch_stream
 from holdfast.data.validation import Range
+from holdfast.errors import Mistake
 from holdfast.learners.dense import TreatmentConfig, check_fits, treat
-from holdfast.learners.learner import Datasets, Learner, LearnerSpec, Snapshot, new_net, windows_of
+from holdfast.learners.learner import Datasets, LearnerSpec, Snapshot, new_net, windows_of
+from holdfast.learners.removing import RemovingLearner
 from holdfast.learners.tensors import Tensors, normaliser_tensors, normalisers_from, part, under
 from holdfast.nets.adapted import Adapted
 from holdfast.nets.backbone import Backbone
@@ -32,7 +34,7 @@ class LoraConfig(TreatmentConfig):
     """Also give each task its own biases and norms, which have no rank to lower."""
 
 
-class Lora(Learner):
+class Lora(RemovingLearner):
     """A network that only the first task changes, and a small adapter for each later task."""
 
     retains = True
@@ -92,6 +94,17 @@ class Lora(Learner):
             tensors = snapshot.weights[f"task-{name}"]
             self.adapters[name] = part(tensors, "adapter")
             self.normalisers |= normalisers_from(tensors)
+
+    def parts(self) -> list[dict[str, Any]]:
+        return [self.adapters, self.normalisers]
+
+    def check_removable(self, name: str) -> None:
+        super().check_removable(name)
+        if name == self.learned[0]:
+            raise Mistake(f"all other tasks are adapters of the network of {name}, so it cannot be removed")
+
+    def free(self, name: str, draw: int) -> None:
+        """Nothing is to be done: a task's adapter is its own."""
 
 
 LORA = LearnerSpec(Lora, lambda net: LoraConfig(net, FitConfig()), "the first task's network, with an adapter per task")

@@ -1,9 +1,12 @@
 """Single: an independent dense network per task, the reference for forward transfer."""
 
+from typing import Any
+
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive
 from holdfast.learners.dense import TreatmentConfig, treat
-from holdfast.learners.learner import Datasets, Learner, LearnerSpec, Snapshot, new_net, windows_of
+from holdfast.learners.learner import Datasets, LearnerSpec, Snapshot, new_net, windows_of
+from holdfast.learners.removing import RemovingLearner
 from holdfast.learners.tensors import Tensors, normaliser_tensors, normalisers_from, parameters_of, part, under
 from holdfast.nets.policy import Policy
 from holdfast.tasks.task import Task
@@ -12,7 +15,7 @@ from holdfast.training.fit import fit
 from holdfast.training.recorder import Recorder
 
 
-class Single(Learner):
+class Single(RemovingLearner):
     """One network per task: no sharing, no forgetting and no transfer."""
 
     retains = True
@@ -51,6 +54,12 @@ class Single(Learner):
             tensors = snapshot.weights[f"task-{name}"]
             self.parameters[name] = part(tensors, "net")
             self.normalisers |= normalisers_from(tensors)
+
+    def parts(self) -> list[dict[str, Any]]:
+        return [self.parameters, self.normalisers]
+
+    def free(self, name: str, draw: int) -> None:
+        """Nothing is to be done: a task's network is its own."""
 
     @property
     def copies(self) -> int:

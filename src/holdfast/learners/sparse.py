@@ -25,7 +25,7 @@ from holdfast.routing.affinities import (
     ReplayAffinity,
 )
 from holdfast.routing.distances import Learned, Probe
-from holdfast.routing.route import Candidate, Route, installed, only_copy, route, route_by_room, with_sources
+from holdfast.routing.route import Candidate, Route, installed, only_copy, route, route_by_room, with_sources, without
 from holdfast.subnets.capacity import FurtherTasks
 from holdfast.subnets.claim import (
     Start,
@@ -144,6 +144,16 @@ class Sparse(SubnetworkLearner):
         opened = room.index == self.copies
         super().adopt(name, role, room, delta, kept)
         self.decisions.append(installed(name, room.index, opened).record())
+
+    def free(self, name: str, draw: int) -> None:
+        index, copies = self.task_copy(name), self.copies
+        super().free(name, draw)
+        closed = index if self.copies < copies else None
+        self.decisions = [without(name, one, closed) for one in self.decisions if one["task"] != name]
+
+    def rename(self, name: str, new: str) -> None:
+        super().rename(name, new)
+        self.decisions = [{**one, "task": new} if one["task"] == name else one for one in self.decisions]
 
     def expected_bytes(self, task: Task, copy: int) -> int:
         """About how many bytes a task would add to what acts, if it went to this copy."""

@@ -1,7 +1,7 @@
 """The base of learners in which every task has a subnetwork of a model copy."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -9,7 +9,8 @@ import torch
 from holdfast.data.conform import conform
 from holdfast.data.normaliser import Normaliser
 from holdfast.errors import Mistake
-from holdfast.learners.learner import Learner, LearnerConfig, Role, Snapshot, new_net
+from holdfast.learners.learner import LearnerConfig, Role, Snapshot, new_net
+from holdfast.learners.removing import RemovingLearner
 from holdfast.learners.tensors import Tensors, part, under
 from holdfast.nets.backbone import Backbone
 from holdfast.nets.policy import Policy
@@ -55,7 +56,7 @@ class Room:
     earlier: list[Subnetwork]  # in the order they were learned
 
 
-class SubnetworkLearner(Learner):
+class SubnetworkLearner(RemovingLearner):
     """Has model copies and the subnetworks of tasks in them; the methods differ in how a task gets its subnetwork."""
 
     config: SubnetworkConfig
@@ -64,7 +65,7 @@ class SubnetworkLearner(Learner):
         super().__init__(config, seed, device)
         self.subnets, self.retains = config.subnets, config.subnets.outside != "shared"
         self.model_copies: list[Copy] = []
-        self.shapes: list[Interface] = []  # of each copy: the interface of its first task
+        self.shapes: list[Interface] = []  # of each copy: the interface of the task that opened it
         self.subnetworks: dict[str, Subnetwork] = {}
         self.kept: dict[str, Tensors] = {}  # what the method keeps of each task, besides its subnetwork
         self.layouts: dict[Interface, Layout] = {}
@@ -113,6 +114,34 @@ class SubnetworkLearner(Learner):
         """Takes over a task that another learner learned, without training."""
         self.own(name, room, *delta.added_to(room.copy, room.index), kept)
         self.roles[name] = role
+
+    def parts(self) -> list[dict[str, Any]]:
+        return [self.subnetworks, self.kept]
+
+    def free(self, name: str, draw: int) -> None:
+        """Entries that the task claimed and others use become those of the next task that uses them."""
+        index = self.subnetworks[name].copy
+        others = {other: subnetwork for other, subnetwork in self.inside(index).items() if other != name}
+        if not others:
+            self._close(index)
+            return
+        copy, shape = self.model_copies[index], self.shapes[index]
+        occupied = torch.zeros_like(copy.occupied)
+        for other, subnetwork in others.items():
+            new = int((subnetwork.mask & ~occupied).sum())
+            self.subnetworks[other] = replace(subnetwork, new=new)
+            occupied = occupied | subnetwork.mask
+        fresh = new_net(self.config.net, shape, self.seed, "copy", index, "removed", draw)
+        drawn = self.layout(shape).join(dict(fresh.named_parameters()))
+        weights = torch.where(copy.occupied & ~occupied, drawn, copy.weights)
+        self.model_copies[index] = Copy(weights, occupied, copy.outside)
+
+    def _close(self, index: int) -> None:
+        """Drops a copy; those after it move up."""
+        del self.model_copies[index], self.shapes[index]
+        for name, subnetwork in self.subnetworks.items():
+            if subnetwork.copy > index:
+                self.subnetworks[name] = replace(subnetwork, copy=subnetwork.copy - 1)
 
     def policy(self, name: str, task: Task | None = None) -> Policy:
         role, subnetwork = self.role(name, task), self.subnetworks[name]
@@ -167,19 +196,28 @@ class SubnetworkLearner(Learner):
             if self.can_learn:
                 memory |= under(f"copy-{index}", stored_weights([copy.weights[~copy.occupied]]))
         places = {name: {"copy": one.copy, "new": one.new} for name, one in self.subnetworks.items()}
-        return Snapshot(weights, memory, {**self.notes(), "places": places})
+        notes = {**self.notes(), "places": places}
+        first = self._first_shapes({name: one.copy for name, one in self.subnetworks.items()})
+        if self.shapes != first:  # the task that opened a copy was removed
+            notes["shapes"] = [shape.record() for shape in self.shapes]
+        return Snapshot(weights, memory, notes)
+
+    def _first_shapes(self, copies: Mapping[str, int]) -> list[Interface]:
+        """The interface of the first task in each copy; `copies` are those of all tasks."""
+        shapes: dict[int, Interface] = {}
+        for name, copy in copies.items():
+            shapes.setdefault(copy, self.roles[name].interface)
+        return [shapes[index] for index in range(len(shapes))]
 
     def restore(self, snapshot: Snapshot) -> None:
         self.read_notes(snapshot.notes)
         places = conform(snapshot.notes["places"], dict[str, Place], "places")
-        copies = 1 + max((places[name].copy for name in self.roles), default=-1)
-        shapes: dict[int, Interface] = {}  # of each copy: the interface of its first task
-        for name, role in self.roles.items():
-            shapes.setdefault(places[name].copy, role.interface)
-        self.shapes = [shapes[index] for index in range(copies)]
+        self.shapes = self._first_shapes({name: places[name].copy for name in self.roles})
+        if "shapes" in snapshot.notes:
+            self.shapes = [Interface.read(snapshot.notes["shapes"][index]) for index in range(len(self.shapes))]
         subnetworks: dict[str, Subnetwork] = {}
         self.model_copies, self.can_learn = [], True
-        for index in range(copies):
+        for index in range(len(self.shapes)):
             inside = {name: places[name] for name in self.roles if places[name].copy == index}
             copy, found = self._restored_copy(index, inside, snapshot)
             self.model_copies.append(copy)

@@ -119,3 +119,17 @@ def only_copy(task: str, copy: int, opened: bool) -> Route:
 def installed(task: str, copy: int, opened: bool) -> Route:
     """The route of a task that was learned elsewhere and put into a copy."""
     return Route(task, (), None, None, copy, opened, "installed from a pack")
+
+
+def without(task: str, record: Mapping[str, Any], closed: int | None) -> dict[str, Any]:
+    """The record of another task's route after this task was removed, and with it the copy that closed.
+
+    It is no candidate any more; if the other task started from it, that stays said. Copies after a closed one move up.
+    """
+
+    def moved(copy: int) -> int:
+        return copy if closed is None or copy < closed else copy - 1
+
+    others = [one for one in record["candidates"] if one["task"] != task]
+    candidates = [{**one, "copy": moved(one["copy"])} for one in others]
+    return {**record, "candidates": candidates, "copy": moved(record["copy"])}
