@@ -65,7 +65,7 @@ WRONG: list[tuple[str, str, str, Callable[[], list[Any]]]] = [
     ("returns", "note", "All rewards are zero", lambda: [episode(0, rewards=np.zeros(5))]),
     ("returns", "note", "All are the same", lambda: [episode(n, rewards=np.ones(5)) for n in range(2)]),
     ("returns", "problem", "not finite", lambda: [episode(0, rewards=np.full(5, np.nan))]),
-    ("spaces", "problem", "dictionaries or tuples", lambda: [episode(0, actions={"a": np.ones(5)})]),
+    ("spaces", "problem", "dictionaries, tuples", lambda: [episode(0, actions={"a": np.ones(5)})]),
 ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from holdfast.data.action_layouts import CombinedActions, DiscreteActions, ScaledActions
 from holdfast.data.episodes import Dataset, Episode
@@ -16,6 +17,7 @@ from holdfast.tasks.interface import Continuous, Discrete
 from holdfast.tasks.recorded import Recorded, defaults_from, held_out, read
 from tests.recorded_data import (
     ENVIRONMENTS,
+    Spaces,
     as_dicts,
     flat,
     play,
@@ -192,6 +194,39 @@ def test_an_image_beside_numbers_is_left_out_and_that_is_said() -> None:
     assert any("camera was left out" in note for note in data.notes)
 
 
+def with_text(read_from: Path, how: str) -> tuple[Any, gymnasium.Env]:
+    """Episodes whose observations have a text, in a form that can be read, and their environment."""
+    space = spaces.Dict({"mission": spaces.Text(8, charset="abc"), "state": spaces.Box(-1, 1, (2,), np.float32)})
+    env = Spaces(space, spaces.Discrete(3))
+    steps = [env.reset(seed=seed)[0] for seed in range(4)]
+    state, mission = np.stack([one["state"] for one in steps]), np.array([one["mission"] for one in steps])
+    episode = {"actions": np.arange(4) % 3, "rewards": np.ones(4)}
+    if how == "npz":
+        np.savez(read_from / "a.npz", **{"observations/state": state, "observations/mission": mission}, **episode)
+        return read_from / "a.npz", env
+    observations = {"steps": steps, "columns": {"state": state, "mission": mission.tolist()}}[how]
+    return [{"observations": observations, **episode}], env
+
+
+@pytest.mark.parametrize("how", ["npz", "steps", "columns"])
+def test_a_text_beside_numbers_is_left_out_and_that_is_said_once(how: str, tmp_path: Path) -> None:
+    where, env = with_text(tmp_path, how)
+    for data in (read(where), read(where, env)):
+        assert data.interface.observation == (2,)
+        assert len([note for note in data.notes if "text mission was left out" in note]) == 1
+        assert data.layout.encode_observation(env.reset(seed=0)[0]).shape == (2,)
+
+
+def test_minaris_texts_are_left_out(place: Path) -> None:
+    _, env = with_text(place, "steps")
+    played = play(lambda: env, 2)
+    for episode in played:
+        episode.observations["mission"] = episode.observations["mission"].tolist()  # as Minari stores texts
+    data = read(write_minari(played, place, env, "hdf5"))
+    assert data.interface.observation == (2,)
+    assert any("text mission was left out" in note for note in data.notes)
+
+
 def test_the_record_of_a_layout_is_plain_and_reads_back() -> None:
     import json
 
@@ -217,7 +252,7 @@ def _episode(**arrays: Any) -> list[dict[str, Any]]:
         (list, "no episodes"),
         (lambda: _episode(rewards=np.ones(2)), "3 actions but 2 rewards"),
         (lambda: _episode(observations=np.ones((7, 2))), "7 observations and 3 actions"),
-        (lambda: _episode(actions={"left": np.zeros(3)}), "dictionaries or tuples cannot be learned"),
+        (lambda: _episode(actions={"left": np.zeros(3)}), "dictionaries, tuples or texts cannot be learned"),
         (lambda: _episode(actions=np.array([[40, 0], [0, 40], [0, 0]])), "1,681 combinations"),
         (lambda: _episode(actions=np.arange(3) * 1000), "too many"),
         (lambda: _episode(observations=np.zeros((3, 64, 64, 3))), "must be uint8"),

@@ -172,7 +172,11 @@ class Agent:
             route = next((route for route in learner.routes() if route["task"] == name), {})
             folder.store.load()
             cost = {**folder.store.bytes(-1), "task": self.bytes_of(name)}
-            played = self.play(name) if record.environment else None
+            played = None
+            if record.environment:
+                screen.show(f"play {name}", 0, EPISODES)
+                played = self.play(name, record.environment)
+                screen.show(f"play {name}", EPISODES, EPISODES)
             return Learned(name, session.note, route, cost, played, found.notes, verdict(session.certificates))
 
     def preview(self, name: str, data: Where, env: str | None = None, budget: str = "quick") -> Preview:
@@ -362,7 +366,12 @@ class Agent:
         policy, record = self._acting(name, target)
         environment = env or record.environment
         if environment is None:
-            raise Mistake(f"the environment of {name} is not known: name it")
+            raise Mistake(f"the environment of {name} is not known: name it with --env, or env= in Python")
+        if env is None and ":" in environment:  # a stranger may have written the folder
+            raise Mistake(
+                f"the environment of {name}, {environment}, imports a module: name it with --env, or env= in Python, "
+                "if you trust it"
+            )
         horizon = max(policy.interface.horizon, longest_episode(environment))
         layout = record.read_layout()
         simulators = environments_of(environment, layout, horizon)

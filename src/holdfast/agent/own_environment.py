@@ -15,6 +15,7 @@ from holdfast.errors import Mistake
 from holdfast.tasks.environments import InTurn, Protocol
 from holdfast.tasks.view import View
 
+HINT = " If a package registers it when it is imported, name the package as well, such as highway_env:parking-v0."
 PICTURES = "rgb_array"  # Gymnasium's render mode that gives frames
 PYGAME = {"SDL_VIDEODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}  # renders without a screen and a greeting
 RATE = 30  # frames a second, where the environment does not say
@@ -45,7 +46,9 @@ def make(environment: str, **settings: Any) -> gymnasium.Env:
         return gymnasium.make(environment, **settings)
     except (gymnasium.error.Error, ImportError, ValueError, TypeError) as problem:
         first = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
-        raise Mistake(f"the environment {shown(environment)} cannot be made here: {first}") from problem
+        unknown = isinstance(problem, gymnasium.error.NameNotFound | gymnasium.error.NamespaceNotFound)
+        hint = HINT if unknown and ":" not in environment else ""
+        raise Mistake(f"the environment {shown(environment)} cannot be made here: {first}{hint}") from problem
 
 
 def is_installed(environment: str) -> bool:

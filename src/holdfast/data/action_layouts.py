@@ -169,9 +169,10 @@ ACTIONS: dict[str, Any] = {kind.KIND: kind for kind in (ScaledActions, DiscreteA
 
 def action_layout(space: Space, actions: np.ndarray, notes: list[str]) -> Actions:
     """The layout of actions of this space; unknown bounds are taken from the actions, which the notes say."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
+    if isinstance(space, spaces.Dict | spaces.Tuple | spaces.Text):
         raise Mistake(
-            "actions that are dictionaries or tuples cannot be learned: put them into one vector or one integer before"
+            "actions that are dictionaries, tuples or texts cannot be learned: put them into one vector or one integer "
+            "before"
         )
     if isinstance(space, spaces.Discrete):
         return DiscreteActions(space.count, space.start)

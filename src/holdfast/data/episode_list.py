@@ -9,6 +9,7 @@ import numpy as np
 
 from holdfast.data.episodes import Dataset
 from holdfast.data.frames import stacked
+from holdfast.data.observation_parts import named, note_text
 from holdfast.data.raw_episodes import RawEpisodes, arrays, check_size, joined, mapped
 from holdfast.data.spaces import DEEPEST, Tree
 from holdfast.data.validation import shown
@@ -22,10 +23,11 @@ def read_episodes(episodes: Iterable[Any]) -> RawEpisodes:
     if isinstance(episodes, Dataset):
         return _read_dataset(episodes)
     observations, actions, rewards, lengths, seeds = [], [], [], [], []
+    notes: list[str] = []
     size = 0
     for number, episode in enumerate(episodes):
         try:
-            seen, done, earned = _read_episode(episode)
+            seen, done, earned = _read_episode(episode, notes)
         except Mistake as mistake:
             raise Mistake(f"episode {number} cannot be read: {mistake}") from mistake
         size += sum(array.nbytes for _, array in arrays(seen)) + sum(array.nbytes for _, array in arrays(done))
@@ -46,6 +48,7 @@ def read_episodes(episodes: Iterable[Any]) -> RawEpisodes:
         rewards=None if missing else joined(rewards),
         lengths=np.array(lengths),
         seeds=tuple(seeds),
+        notes=notes,
     )
 
 
@@ -55,11 +58,12 @@ def _read_dataset(dataset: Dataset) -> RawEpisodes:
     return RawEpisodes(observations, dataset.actions, dataset.rewards, dataset.lengths)
 
 
-def _read_episode(episode: Any) -> tuple[Tree, Tree, np.ndarray | None]:
-    """Observations, actions and rewards of one episode, each with one row per step."""
+def _read_episode(episode: Any, notes: list[str]) -> tuple[Tree, Tree, np.ndarray | None]:
+    """Observations, actions and rewards of one episode, each with one row per step; text is left out and noted."""
     observations, actions, rewards = (_get(episode, name) for name in ("observations", "actions", "rewards"))
     if observations is None or actions is None:
         raise Mistake(f"{EXPECTED}, got {shown(type(episode).__name__)}")
+    observations = _without_text(observations, notes)
     done = _tree(actions, "actions")
     steps = _length(done)
     seen = mapped(lambda array: _without_last(array, steps), _tree(observations, "observations"))
@@ -67,6 +71,27 @@ def _read_episode(episode: Any) -> tuple[Tree, Tree, np.ndarray | None]:
     if earned is not None and len(earned) != steps:
         raise Mistake(f"it has {steps} actions but {len(earned)} rewards")
     return seen, done, earned
+
+
+def _without_text(values: Any, notes: list[str], path: tuple[str, ...] = ()) -> Any:
+    """Observations, or those of one step, without the parts of dictionaries that are text."""
+    if isinstance(values, list) and values and isinstance(values[0], Mapping):  # one dictionary per step
+        return [_without_text(one, notes, path) for one in values]
+    if not isinstance(values, Mapping) or len(path) > DEEPEST:
+        return values
+    kept = {}
+    for key, part in values.items():
+        place = (*path, str(key))
+        if _is_text(part):
+            note_text(named(place), notes)
+        else:
+            kept[key] = _without_text(part, notes, place)
+    return kept
+
+
+def _is_text(part: Any) -> bool:
+    first = part[0] if isinstance(part, list | np.ndarray) and np.ndim(part) and len(part) else part
+    return isinstance(first, str)
 
 
 def _get(episode: Any, name: str) -> Any:

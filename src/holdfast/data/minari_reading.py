@@ -250,7 +250,7 @@ def _keys(space: spaces.Dict | spaces.Tuple, numbered: str) -> list[tuple[str, A
     """What each part is called in a file, and its key."""
     if isinstance(space, spaces.Tuple):
         return [(numbered.format(index), index) for index in range(len(space.parts))]
-    return [(name, name) for name in space.parts]
+    return [(name, name) for name, part in space.parts.items() if not isinstance(part, spaces.Text)]
 
 
 def _inner(space: spaces.Dict | spaces.Tuple, key: Any) -> Space:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ import numpy as np
 from numpy.lib import format as npy
 
 from holdfast.data.files import damaged, unreadable
+from holdfast.data.observation_parts import note_text
 from holdfast.data.raw_episodes import RawEpisodes, check_size
 from holdfast.data.transitions import split, wanted
 from holdfast.errors import Mistake
 
 DEFLATE = 1_032  # the most bytes that deflate can make of one
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+OBSERVED = "observations/"  # parts of a Dict
 MEMBERS = 10_000  # most arrays in a file
 
 
@@ -28,11 +31,20 @@ def read_npz(path: Path) -> RawEpisodes:
             size = file.seek(0, 2)
             members = [member for member in archive.infolist() if wanted(_name(member))]
             _check(members, size, path)
-            return split({_name(member): _read(archive, member, path) for member in members}, path)
+            return _split_without_text({_name(member): _read(archive, member, path) for member in members}, path)
     except OSError as problem:
         raise unreadable(problem, path) from problem
     except (BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError) as problem:
         raise damaged(path, problem) from problem
+
+
+def _split_without_text(arrays: Mapping[str, np.ndarray | None], path: Path) -> RawEpisodes:
+    """The episodes in these arrays; those that are text (None) are left out."""
+    episodes = split({name: array for name, array in arrays.items() if array is not None}, path)
+    for name, array in arrays.items():
+        if array is None:
+            note_text(name.removeprefix(OBSERVED).replace("/", "."), episodes.notes)
+    return episodes
 
 
 def _name(member: ZipInfo) -> str:
@@ -53,12 +65,15 @@ def _check(members: list[ZipInfo], size: int, path: Path) -> None:
     check_size(sum(member.file_size for member in members), path)
 
 
-def _read(archive: ZipFile, member: ZipInfo, path: Path) -> np.ndarray:
+def _read(archive: ZipFile, member: ZipInfo, path: Path) -> np.ndarray | None:
+    """The numbers of an array; None for a part of the observations that is text."""
     with archive.open(member) as stream:
         version = npy.read_magic(stream)
         if version not in HEADERS:
             raise damaged(path, f"{_name(member)} has an unknown format")
         shape, fortran, dtype = HEADERS[version](stream)
+        if dtype.kind == "U" and _name(member).startswith(OBSERVED):
+            return None
         if dtype.hasobject or dtype.kind not in "biuf":
             raise Mistake(f"{_name(member)} in {path} must be an array of numbers, got {dtype}: objects are not read")
         count = prod(shape)

@@ -184,7 +184,12 @@ def leaves(space: Space, path: Path = ()) -> Iterator[tuple[Path, Space]]:
 
 def observation_parts(space: Space, notes: list[str]) -> tuple[Part, ...]:
     """The parts of observations of this space; what is left out is added to the notes."""
-    parts = [_part(path, leaf) for path, leaf in leaves(space)]
+    parts = []
+    for path, leaf in leaves(space):
+        if isinstance(leaf, spaces.Text):
+            note_text(named(path), notes)
+        else:
+            parts.append(_part(path, leaf))
     if not parts:
         raise Mistake("the observations have no parts: at least one with numbers is needed")
     images = [part for part in parts if isinstance(part, Frames)]
@@ -196,6 +201,13 @@ def observation_parts(space: Space, notes: list[str]) -> tuple[Part, ...]:
         for part in images:
             notes.append(f"The image {named(part.path)} was left out: images are only read where they are alone.")
     return tuple(parts)
+
+
+def note_text(name: str, notes: list[str]) -> None:
+    """Notes that a part of the observations is left out because it is text."""
+    note = f"The text {name} was left out: only numbers are learned from."
+    if note not in notes:
+        notes.append(note)
 
 
 def _part(path: Path, space: Space) -> Part:

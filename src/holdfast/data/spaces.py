@@ -75,7 +75,12 @@ class Tuple:
     parts: tuple[Space, ...]
 
 
-Space = Box | Discrete | MultiDiscrete | Dict | Tuple
+@dataclass(frozen=True)
+class Text:
+    """Words, such as the task in MiniGrid's observations; a part that is left out."""
+
+
+Space = Box | Discrete | MultiDiscrete | Dict | Tuple | Text
 Tree = Any  # an array with one row per step, or a dict or tuple of such
 
 
@@ -115,6 +120,8 @@ def _from_json(record: dict[str, Any], depth: int) -> Space:
         return Dict({str(name): from_json(part, depth + 1) for name, part in record["subspaces"].items()})
     if kind == "Tuple":
         return Tuple(tuple(from_json(part, depth + 1) for part in record["subspaces"]))
+    if kind == "Text":
+        return Text()
     raise Mistake(f"a space of type {shown(kind)} cannot be learned from: it must consist of numbers")
 
 
@@ -146,6 +153,8 @@ def from_gymnasium(space: Any) -> Space:
         return Dict({name: from_gymnasium(part) for name, part in space.spaces.items()})
     if isinstance(space, spaces.Tuple):
         return Tuple(tuple(from_gymnasium(part) for part in space.spaces))
+    if space.dtype is not None and space.dtype.kind == "U":
+        return Text()
     raise Mistake(f"a space of type {type(space).__name__} cannot be learned from: it must consist of numbers")
 
 
