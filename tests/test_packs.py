@@ -174,6 +174,26 @@ def test_installing_can_be_undone(after, origin):
     assert agent.verify() == ["swing", "hold"]
 
 
+def test_a_task_that_was_removed_is_installed_again_and_an_installed_one_is_removed(after, origin):
+    agent = after("rest")
+    before = certified(agent)
+    agent.remove("hold")
+    assert agent.install(origin / "hold.pack").copy == 0
+    assert {name: certified(agent)[name] for name in before} == before
+    agent.remove("hold")
+    assert agent.verify() == ["swing", "rest"]
+
+
+def test_a_task_whose_base_was_removed_packs_what_it_owns_now(after, origin, tmp_path):
+    agent = after("hold")
+    agent.remove("swing")
+    packed = agent.pack("hold", tmp_path / "hold.pack")
+    assert packed.bytes == pytest.approx((origin / "hold-whole.pack").stat().st_size, rel=0.05)
+    other = agent_at(tmp_path / "other")
+    other.install(packed.path)
+    assert certified(other) == {"hold": certified(agent)["hold"]}
+
+
 def test_a_pack_is_the_same_to_the_byte_when_it_is_written_again_and_after_later_tasks(after, origin, tmp_path):
     for name in ("hold", "rest"):
         for whole, written in ((False, f"{name}.pack"), (True, f"{name}-whole.pack")):
@@ -222,11 +242,24 @@ def test_a_task_is_installed_where_its_base_is_and_refused_elsewhere(after, orig
     agent.install(origin / "rest.pack")
     assert {agent.copy_of(name) for name in agent.tasks} == {0}
     assert certified(agent) == certified(Agent(origin / "agent"))
-    with pytest.raises(Mistake, match="needs weights that are taken by hold in this agent: pack it with --whole"):
-        agent.install(origin / "hold.pack", "held")
-    assert agent.install(origin / "hold-whole.pack", "held").copy == 1
-    assert agent.verify() == ["swing", "hold", "rest", "held"]
-    assert agent.install(origin / "swing.pack", "swung").copy == 2  # reuses nothing, so that it needs no base
+
+
+def test_a_task_whose_weights_another_one_took_is_installed_whole(after, origin):
+    agent = after("swing")
+    learn(agent, "other", episode=3)
+    with pytest.raises(Mistake, match="needs weights that are taken by other in this agent: pack it with --whole"):
+        agent.install(origin / "hold.pack")
+    assert agent.install(origin / "hold-whole.pack").copy == 1
+    assert agent.verify() == ["swing", "other", "hold"]
+
+
+def test_the_same_task_under_another_name_takes_no_weights(after, origin):
+    agent = after("rest")
+    assert agent.install(origin / "hold.pack", "held").copy == 0
+    assert agent.install(origin / "swing.pack", "swung").copy == 0
+    assert certified(agent)["held"] == certified(agent)["hold"]
+    assert agent.verify() == ["swing", "hold", "rest", "held", "swung"]
+    assert agent.bytes_of("held") < agent.bytes_of("hold")
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def room_for(delta: Delta, learner: SubnetworkLearner, pack: Pack, interface: In
     rooms = [learner.room(index, interface) for index in same]
     rooms = [room for room in rooms if delta.has_base(room.copy)]
     for room in rooms:
-        if not (room.copy.occupied & delta.new).any():
+        if not delta.taken(room.copy).any():
             return room
     if not delta.reused.any():
         return learner.room(new_copy, interface)
@@ -152,8 +152,8 @@ def room_for(delta: Delta, learner: SubnetworkLearner, pack: Pack, interface: In
             f"{pack.path} reuses weights that are not in this agent: install the tasks first that {pack.record.task} "
             "was learned after, or pack it with --whole"
         )
-    inside = learner.inside(rooms[0].index).items()
-    owner = next(task for task, subnetwork in inside if (subnetwork.mask & delta.new).any())
+    taken, inside = delta.taken(rooms[0].copy), learner.inside(rooms[0].index).items()
+    owner = next(task for task, subnetwork in inside if (subnetwork.mask & taken).any())
     raise Mistake(f"{pack.path} needs weights that are taken by {owner} in this agent: pack it with --whole")
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from holdfast.data.files import packed
@@ -35,12 +36,20 @@ class Delta:
         """Whether a copy has what the delta needs: tasks own all reused entries, and their weights are the same."""
         return bool(copy.occupied[self.reused].all()) and base_of(copy, self.reused) == self.base
 
+    def taken(self, copy: Copy) -> Tensor:
+        """The new entries that tasks of a copy own with other weights, (P,) bool."""
+        different = copy.weights[self.new].view(torch.int32) != self.values.view(torch.int32)  # compared as bits
+        found = torch.zeros_like(self.new)
+        found[self.new] = copy.occupied[self.new] & different
+        return found
+
     def added_to(self, copy: Copy, index: int) -> tuple[Copy, Subnetwork]:
         """The copy with the delta, and the task's subnetwork in it; `index` is the copy's number."""
         weights = copy.weights.clone()
         weights[self.new] = self.values
         added = Copy(weights, copy.occupied | self.mask, copy.outside or self.outside)
-        return added, Subnetwork(index, self.mask, int(self.new.sum()), self.private, self.normaliser, self.change)
+        new = int((self.mask & ~copy.occupied).sum())
+        return added, Subnetwork(index, self.mask, new, self.private, self.normaliser, self.change)
 
 
 def delta_of(subnetwork: Subnetwork, copy: Copy, owned: Tensor, *, whole: bool) -> Delta:
