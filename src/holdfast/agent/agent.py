@@ -397,7 +397,8 @@ class AgentSession(Session[AgentFolder]):
 
     def records(self, tasks: Sequence[Task]) -> dict[str, dict[str, Any]]:
         task = tasks[0]
-        keep_sketch(self.learner, task.name, self.sketch, self.held_out)
+        episodes = [task.dataset, *filter(None, [self.held_out])]
+        keep_sketch(self.learner, task.name, self.sketch, episodes)
         nearest = nearest_task(self.learner, task)
         score: dict[str, float] = {}
         if self.held_out:

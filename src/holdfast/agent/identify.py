@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.agent.raw_policy import RawPolicy, with_raw_rewards
-from holdfast.agent.sketch import Sketch, largest, relative
+from holdfast.agent.sketch import Sketch, largest, relative, spread
 from holdfast.agent.task_record import TaskRecord
 from holdfast.data.episodes import Dataset, finite, numbers
 from holdfast.data.layout import Layout
@@ -23,6 +23,7 @@ from holdfast.learners.tensors import part, under
 from holdfast.nets.policy import Policy
 
 STEPS = 256  # first steps of an episode whose actions are predicted
+EPISODES = 100  # most episodes that the limit of the loss is computed from
 KEPT = "sketch"  # the prefix of its tensors in the file of a task
 NO_SKETCH = "there is no sketch of its observations, so it cannot be recognised: learn it again"
 
@@ -125,8 +126,8 @@ class KnownTask:
 
 
 def episode_losses(policy: Policy, dataset: Dataset) -> list[float]:
-    """The loss of a policy on the first steps of each episode."""
-    return [offline_loss(policy, first_steps(dataset.take([index]))) for index in range(len(dataset))]
+    """The loss of a policy on the first steps of some episodes, each."""
+    return [offline_loss(policy, first_steps(dataset.take([index]))) for index in spread(len(dataset), EPISODES)]
 
 
 def first_steps(episode: Dataset) -> Dataset:
@@ -144,15 +145,17 @@ def first_steps(episode: Dataset) -> Dataset:
     )
 
 
-def keep_sketch(learner: Learner, name: str, sketch: Sketch | None, held_out: Dataset | None) -> None:
+def keep_sketch(learner: Learner, name: str, sketch: Sketch | None, datasets: Sequence[Dataset]) -> None:
     """Keeps the sketch of a task that was just learned in its file, with the limit of its policy's loss.
 
-    Learners without a file for each task keep none.
+    It is the larger one of what it learned from, which are more episodes, and of what was held out, which are harder.
+    Learners without a file for each task keep no sketch.
     """
     if sketch is None or not isinstance(learner, SubnetworkLearner):
         return
-    losses = [] if held_out is None else episode_losses(learner.policy(name), held_out)
-    sketch = replace(sketch, loss=np.array(largest(losses), np.float32))
+    policy = learner.policy(name)
+    limit = max(largest(episode_losses(policy, dataset)) for dataset in datasets)
+    sketch = replace(sketch, loss=np.array(limit, np.float32))
     learner.kept[name] = {**learner.kept[name], **under(KEPT, sketch.tensors())}
 
 

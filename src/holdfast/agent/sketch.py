@@ -120,7 +120,7 @@ def observation_limits(sketch: Sketch, dataset: Dataset, rows: np.ndarray) -> np
     """
     owners = np.searchsorted(dataset.starts, rows, "right") - 1
     compared = []
-    for episode in np.unique(np.linspace(0, len(dataset) - 1, EPISODES).astype(int)).tolist():
+    for episode in spread(len(dataset), EPISODES):
         first, length = int(dataset.starts[episode]), min(int(dataset.lengths[episode]), PREFIXES[-1])
         seen = stacked(dataset, np.arange(first, first + length))
         compared.append(sketch.distances(seen, sketch.points[owners != episode]))
@@ -131,6 +131,11 @@ def observation_limits(sketch: Sketch, dataset: Dataset, rows: np.ndarray) -> np
         known = len(means) >= len(compared) / 2
         limits.append(max(largest(means), least) if known else inf)
     return np.array(limits, np.float32)
+
+
+def spread(count: int, most: int) -> list[int]:
+    """At most so many of the numbers below `count`, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, most).astype(int)).tolist()
 
 
 def largest(values: Sequence[float]) -> float:

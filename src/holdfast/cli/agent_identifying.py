@@ -7,11 +7,11 @@ from operator import itemgetter
 from statistics import median
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from holdfast.agent.identify import Identification, KnownTask, identify
+from holdfast.agent.sketch import spread
 from holdfast.cli.agent_folders import Folder, opened, shown
 from holdfast.cli.output import Output, print_json, print_lines
 from holdfast.data.printable import printable
@@ -63,7 +63,7 @@ def identify_data(command: IdentifyCommand) -> None:
 def identified_episodes(known: Sequence[KnownTask], raw: RawEpisodes) -> list[Identification]:
     """The task of each episode."""
     found = []
-    for episode in np.unique(np.linspace(0, len(raw) - 1, MOST_EPISODES).astype(int)).tolist():
+    for episode in spread(len(raw), MOST_EPISODES):
         steps = slice(raw.starts[episode], raw.starts[episode] + raw.lengths[episode])
         observations, actions = (mapped(itemgetter(steps), tree) for tree in (raw.observations, raw.actions))
         found.append(identify(known, observations, actions, None if raw.rewards is None else raw.rewards[steps]))
