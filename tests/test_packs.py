@@ -16,6 +16,7 @@ import torch
 import holdfast
 from holdfast.agent.agent import Agent
 from holdfast.agent.pack import LARGEST_RECORD, RECORD
+from holdfast.cli.completion import words_of
 from holdfast.cli.main import main
 from holdfast.data.files import sealed, unsealed
 from holdfast.errors import Busy, Interrupted, Mistake
@@ -481,5 +482,6 @@ def test_the_command_line_packs_and_installs(after, origin, tmp_path, capsys):
     other = after("swing").path
     main(["agent", "install", str(other), str(file), "--json"])
     assert json.loads(capsys.readouterr().out)["name"] == "hold"
+    assert {"--as", "--whole"} <= set(words_of("agent").flags)
     refused(["agent", "pack", str(other), "nothing", "--to", str(file)], capsys)
     refused(["agent", "pack", str(tmp_path / "none"), "hold", "--to", str(file)], capsys)

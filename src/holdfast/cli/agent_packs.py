@@ -35,7 +35,7 @@ class InstallCommand:
     folder: Folder
     """The agent's folder."""
     file: Annotated[Path, tyro.conf.Positional]
-    """A file that `holdfast agent pack` wrote."""
+    """A file that holdfast agent pack wrote."""
     name: Annotated[str | None, tyro.conf.arg(name="as", metavar="NAME")] = None
     """Another name for the task."""
     json: Flag = False

@@ -13,6 +13,7 @@ from holdfast.cli.parsing import parse_words
 from holdfast.registry import LEARNERS, NETS, PLUGINS, SUITES
 from holdfast.runs.options import Flag
 
+ArgSettings: Any = type(tyro.conf.arg())
 INLINE = ("plan", "options", "config")  # fields whose own fields are flags without a prefix
 GENERAL = ("--help", PLUGIN)  # flags of every command
 
@@ -86,13 +87,19 @@ def flags_of(settings: Any, prefix: str = "") -> Iterator[tuple[str, Sequence[st
     """The flags of a dataclass, or of an object of one, each with its possible values if they can be listed."""
     for name, hint in _hints(settings).items():
         value = getattr(settings, name, None)
-        flag = name.replace("_", "-")
+        flag = _name_of(hint) or name.replace("_", "-")
         if is_dataclass(value):
             yield from flags_of(value, prefix if name in INLINE else f"{prefix}{flag}.")
         elif tyro.conf.Positional not in get_args(hint):
             yield f"--{prefix}{flag}", _names(prefix + flag) or _choices(hint)
             if hint is bool:
                 yield f"--{prefix}no-{flag}", ()
+
+
+def _name_of(hint: Any) -> str | None:
+    """The name that a field has on the command line, if it is not its own."""
+    notes = [note for note in get_args(hint) if isinstance(note, ArgSettings)]
+    return notes[0].name if notes else None
 
 
 def _names(flag: str) -> Sequence[str]:
