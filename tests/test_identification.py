@@ -186,7 +186,7 @@ def test_every_episode_of_a_dataset_has_a_vote(two_places, tmp_path, capsys):
 
 def test_tasks_without_a_sketch_are_said_not_to_be_recognised(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.agent.agent.keep_sketch", lambda *_: None)  # as versions before did
+        patch.setattr("holdfast.agent.learning.keep_sketch", lambda *_: None)  # as versions before did
         agent = agent_of(tmp_path / "agent", old=walks(4, 0))
     agent.learn("single", walks(1, 0), budget="smoke", quiet=True)
     found = agent.identify(np.zeros((1, 2)))

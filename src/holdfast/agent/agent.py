@@ -2,9 +2,9 @@
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -17,18 +17,20 @@ from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
 from holdfast.agent.folder import CONFIG
 from holdfast.agent.history import check_past, go_back, prune, store_at
-from holdfast.agent.identify import Identification, KnownTask, identify, keep_sketch, known_tasks
+from holdfast.agent.identify import Identification, KnownTask, identify, known_tasks
 from holdfast.agent.install import Installed, install_into, kept_note
-from holdfast.agent.own_environment import environments_of, is_installed, longest_episode, make, view_of
-from holdfast.agent.own_task import constant_score, nearest_task, own_task
+from holdfast.agent.learning import AgentSession, Learned, make_room
+from holdfast.agent.own_environment import is_installed, make
+from holdfast.agent.own_task import own_task
 from holdfast.agent.pack import Packed, packed_task, read_pack
 from holdfast.agent.plan import AgentPlan
+from holdfast.agent.playing import played
 from holdfast.agent.preview import Preview, previewed, seconds_a_step
 from holdfast.agent.progress import Screen
 from holdfast.agent.raw_policy import RawPolicy, with_raw_rewards
 from holdfast.agent.removal import remove
 from holdfast.agent.session import Session, threads
-from holdfast.agent.sketch import Sketch, sketch_of
+from holdfast.agent.sketch import sketch_of
 from holdfast.agent.store import Store
 from holdfast.agent.task_record import TaskRecord, note
 from holdfast.agent.unnamed_policy import UnnamedPolicy
@@ -37,15 +39,13 @@ from holdfast.data.files import write_bytes
 from holdfast.data.sources import Where
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import verdict
-from holdfast.evaluation.film import Film, check_video, encode
-from holdfast.evaluation.offline import offline_score
-from holdfast.evaluation.rollouts import Evaluation, evaluate
+from holdfast.evaluation.film import check_video
+from holdfast.evaluation.rollouts import Evaluation
 from holdfast.learners.learner import Learner, learner_spec
 from holdfast.nets.policy import Policy
-from holdfast.tasks.environments import Protocol
 from holdfast.tasks.recorded import Recorded, defaults_from, read
 from holdfast.tasks.suite import Settings
-from holdfast.tasks.task import Task, check_name
+from holdfast.tasks.task import check_name
 from holdfast.training.cache import NoCache
 
 LEARNER, BACKBONE = "affinity-l", "dt"
@@ -60,24 +60,7 @@ SETTINGS: Settings = MappingProxyType(
 )
 BUDGETS: Mapping[str, int] = {"smoke": 20, "quick": 500, "full": 20_000}  # training steps
 SAVE_EVERY = 30.0  # seconds between two saves of a task that is being learned
-EPISODES, LANES = 10, 20  # that are played in the environment after learning; at most so many together
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What learning a task gave."""
-
-    name: str
-    record: TaskRecord
-    route: dict[str, Any]
-    bytes: dict[str, int]
-    """What keeping the agent costs now: weights, memory, total; and task, the part that only this task needs."""
-    played: Evaluation | None
-    """Episodes in the environment, if it is known and installed; rewards as the environment gives them."""
-    notes: tuple[str, ...]
-    """What was left out or assumed."""
-    certificate: str
-    """Whether every task is still equal to the bit, in words."""
+EPISODES = 10  # that are played in the environment after learning
 
 
 class Agent:
@@ -146,38 +129,48 @@ class Agent:
         *,
         target: float | None = None,
         quiet: bool = False,
+        replace: bool = False,
     ) -> Learned:
         """Learns a task from recorded episodes; if it is interrupted, the same call continues.
 
         `env` is the id of a Gymnasium environment, if the data does not name it. `target` is the return that the policy
-        is asked for, by default the 0.9 quantile of the data's returns.
+        is asked for, by default the 0.9 quantile of the data's returns. With `replace`, the task takes the place of the
+        one that has its name, unless it scores worse on held-out episodes of this data.
         """
-        steps = budget_steps(budget)
-        found, record = self._read(data, env, target, budget)
+        steps, old = budget_steps(budget), self._note(name) if replace else None
+        found, record = self._read(data, env, target, budget, old)
         task, kept_back = own_task(name, found, record, self.plan.seed)
         with ExitStack() as stack:
             folder = stack.enter_context(self.folder)
             folder.check_finished()
             learner = self._learner(steps)
             check_memory(learner.config, task.interface, self.device)
-            if name in folder.store.learned:
-                raise Mistake(f"{self.path} has already learned a task {name}: give the new one another name")
             folder.store.check_memory_kept()
+            if old:
+                make_room(folder, learner, name, kept_back)
+            elif name in folder.store.learned:
+                raise Mistake(
+                    f"{self.path} has already learned a task {name}: give the new one another name, or replace it"
+                )
             stack.enter_context(threads(folder.record["threads"]))
             screen = stack.enter_context(Screen(quiet))
             sketch = sketch_of(found.dataset, self.plan.seed)
-            session = AgentSession(folder, learner, screen, None, NoCache(), SAVE_EVERY, record, kept_back, sketch)
+            session = AgentSession(folder, learner, screen, None, NoCache(), SAVE_EVERY, record, kept_back, sketch, old)
             session.learn([task], no_data)
             folder.store.remove_state()
-            route = next((route for route in learner.routes() if route["task"] == name), {})
-            folder.store.load()
-            cost = {**folder.store.bytes(-1), "task": self.bytes_of(name)}
-            played = None
-            if record.environment:
-                screen.show(f"play {name}", 0, EPISODES)
-                played = self.play(name, record.environment)
-                screen.show(f"play {name}", EPISODES, EPISODES)
-            return Learned(name, session.note, route, cost, played, found.notes, verdict(session.certificates))
+            return self._learned(name, session, found.notes)
+
+    def _learned(self, name: str, session: AgentSession, notes: tuple[str, ...]) -> Learned:
+        """What a session gave; if a task was not replaced, this is about the one that stays."""
+        record, compared = self._note(name), session.comparison
+        route = next((route for route in self.folder.routes_by(len(self.tasks)) if route["task"] == name), {})
+        cost = {**self.folder.store.bytes(-1), "task": self.bytes_of(name)}
+        played = None
+        if record.environment and (compared is None or compared.replaced):
+            session.screen.show(f"play {name}", 0, EPISODES)
+            played = self.play(name, record.environment)
+            session.screen.show(f"play {name}", EPISODES, EPISODES)
+        return Learned(name, record, route, cost, played, notes, verdict(session.certificates), compared)
 
     def preview(self, name: str, data: Where, env: str | None = None, budget: str = "quick") -> Preview:
         """Where a task would go and why, and what it would cost; nothing is trained or written."""
@@ -191,9 +184,13 @@ class Agent:
             pace = seconds_a_step(self.folder.events(), trained)
         return previewed(self._learner(), task, None if pace is None else pace * steps, found.notes)
 
-    def _read(self, data: Where, env: str | None, target: float | None, budget: str) -> tuple[Recorded, TaskRecord]:
-        """The data, and the notes about its task."""
-        found = read(data, make(env) if env else None)
+    def _read(
+        self, data: Where, env: str | None, target: float | None, budget: str, old: TaskRecord | None = None
+    ) -> tuple[Recorded, TaskRecord]:
+        """The data, and the notes about its task; a task that is replaced keeps its environment and its layout."""
+        if env is None and old and old.environment and ":" not in old.environment and is_installed(old.environment):
+            env = old.environment  # unless it imports a module: a stranger may have written the folder
+        found = read(data, make(env) if env else None, old.read_layout() if old else None)
         where = str(data) if isinstance(data, str | Path) else "Python"
         if env is None and found.environment and not is_installed(found.environment):
             missing = f"Its environment {found.environment} is not installed here, so the policy is not played."
@@ -372,43 +369,10 @@ class Agent:
                 f"the environment of {name}, {environment}, imports a module: name it with --env, or env= in Python, "
                 "if you trust it"
             )
-        horizon = max(policy.interface.horizon, longest_episode(environment))
-        layout = record.read_layout()
-        simulators = environments_of(environment, layout, horizon)
-        task = Task(name, replace(policy.interface, horizon=horizon), policy.target, no_dataset, simulators)
-        protocol = Protocol(episodes=episodes, lanes=min(episodes, LANES))
-        if video is not None:
-            view = view_of(environment, layout, horizon)
-            with closing(view.environments):
-                frames = Film(policy, task, view, horizon).frames(protocol.seeds)
-                write_bytes(Path(video), encode(frames, view.rate, Path(video).suffix.lower()))
-        found = evaluate(policy, task, protocol)
+        film = None if video is None else Path(video)
+        found = played(name, policy, record.read_layout(), environment, episodes=episodes, video=film)
         self.folder.event("play", task=name, environment=environment, mean=found.mean, episodes=episodes)
         return found
-
-
-@dataclass
-class AgentSession(Session[AgentFolder]):
-    """An agent's folder that this process works in; scores what it learned."""
-
-    note: TaskRecord
-    held_out: Dataset | None
-    sketch: Sketch | None
-
-    def records(self, tasks: Sequence[Task]) -> dict[str, dict[str, Any]]:
-        task = tasks[0]
-        episodes = [task.dataset, *filter(None, [self.held_out])]
-        keep_sketch(self.learner, task.name, self.sketch, episodes)
-        nearest = nearest_task(self.learner, task)
-        score: dict[str, float] = {}
-        if self.held_out:
-            score = offline_score(self.learner.policy(task.name), self.held_out)
-            score |= constant_score(task, self.held_out)
-        if self.held_out and nearest:
-            others = offline_score(self.learner.policy(nearest, task), self.held_out)
-            score |= {f"nearest {measure}": value for measure, value in others.items()}
-        self.note = replace(self.note, score=score, nearest=nearest)
-        return {task.name: self.note.record()}
 
 
 def plan_of(learner: str, backbone: str, seed: int, settings: Settings) -> AgentPlan:
@@ -422,11 +386,6 @@ def budget_steps(budget: str) -> int:
     if budget not in BUDGETS:
         raise Mistake(f"there is no budget {budget!r}; there are {', '.join(BUDGETS)}")
     return BUDGETS[budget]
-
-
-def no_dataset() -> Dataset:
-    """Raises: a task that is only played has no data."""
-    raise Mistake("an agent does not keep the data that it learned from")
 
 
 def no_data(name: str) -> Dataset:

@@ -20,11 +20,11 @@ KINDS: dict[str, dict[str, Any]] = {  # the fields that each kind must have
     "play": {"task": str, "mean": float},
     "install": {"stage": int, "task": str, "sha256": str},
     "remove": {"stage": int},
-    "replace": {"stage": int},
+    "keep": {"stage": int, "task": str},
     "rollback": {"stage": int},
     "curve": {"stage": int, "task": str, "at": int, "step": int, "success": float},
 }
-DROPPING = ("install", "remove", "rollback")  # the changes that drop a task that is being learned
+DROPPING = ("install", "keep", "remove", "rollback")  # after which the task that was being learned is gone
 OPTIONAL = {"phase": str, "phases": dict[str, int]}  # which events of version 0.1 do not have
 
 

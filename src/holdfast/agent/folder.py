@@ -20,6 +20,7 @@ from holdfast.learners.learner import Snapshot
 from holdfast.tasks.task import Task
 from holdfast.training.ranks import ranks
 
+LEARNING = ("learn", "resume")  # the events with which learning a task begins and goes on
 CONFIG, EVENTS, ROUTES = "config.json", "events.jsonl", "routes.json"
 
 
@@ -133,7 +134,7 @@ class LearningFolder(ABC):
             raise Mistake(f"{self.path} is a run of {processes} processes, not {ranks().size}: choose another --out")
         identity, stage = identity_of(tasks, steps), self.store.index.number
         saved = self.store.begin_task(identity)
-        begun = any(event.get("stage") == stage for event in self.events())
+        begun = any(event.get("stage") == stage and event["kind"] in LEARNING for event in self.events())
         kind = "resume" if begun else "learn"
         self.event(kind, stage=stage, task=name, step=list(saved.values())[-1], phases=saved)
         return identity

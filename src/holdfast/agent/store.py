@@ -192,13 +192,17 @@ class Store:
     def begin_task(self, identity: str) -> dict[str, int]:
         """The saved steps of each phase of the task that is learned next; drops what was saved of another one."""
         if self.index.unfinished not in ("", identity):
-            self.write_index(self.index.without_unfinished())
-            self.remove_unused()
+            self.drop_unfinished()
         steps = {}
         for phase in self.index.phases or [ONLY_PHASE]:
             saved = self.read_fit(phase)
             steps[phase] = int(saved["done"]) if saved else 0
         return steps
+
+    def drop_unfinished(self) -> None:
+        """Drops what was saved of the task that is being learned."""
+        self.write_index(self.index.without_unfinished())
+        self.remove_unused()
 
     def begin_phase(self, phase: str, identity: str) -> None:
         """Notes that this task has this phase, so that its state is removed when the task is learned."""

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from holdfast.agent.agent import Agent, Learned
+from holdfast.agent.agent import Agent
+from holdfast.agent.learning import Comparison, Learned
 from holdfast.agent.own_environment import make
 from holdfast.agent.routes import distance, far, sources, why
 from holdfast.agent.task_record import TaskRecord
@@ -77,6 +78,8 @@ class LearnCommand:
     """How long to train: smoke (seconds), quick (minutes) or full."""
     target: float | None = None
     """The return to ask the policy for; by default the 0.9 quantile of the data's returns."""
+    replace: Flag = False
+    """Take the place of the task of this name, unless it does better on held-out episodes of this data."""
     learner: str | None = None
     """The learner of a new agent; by default affinity-l."""
     backbone: str | None = None
@@ -149,7 +152,13 @@ def learn(command: LearnCommand) -> None:
     """Learns a task, and prints where it went, what it cost and how well it does."""
     agent = Agent(command.folder, command.learner, command.backbone, command.seed, device=command.device)
     learned = agent.learn(
-        command.name, command.data, command.env, command.budget, target=command.target, quiet=command.quiet
+        command.name,
+        command.data,
+        command.env,
+        command.budget,
+        target=command.target,
+        quiet=command.quiet,
+        replace=command.replace,
     )
     if command.json:
         played = learned.played.returns if learned.played else None
@@ -161,6 +170,7 @@ def learn(command: LearnCommand) -> None:
                 "route": learned.route,
                 **kept,
                 "certificate": learned.certificate,
+                "comparison": asdict(learned.comparison) if learned.comparison else None,
             }
         )
         return
@@ -171,6 +181,10 @@ def learned_lines(learned: Learned) -> Iterator[tuple[str, str]]:
     """What learning gave, in words."""
     record, cost = learned.record, {part: megabytes(count) for part, count in learned.bytes.items()}
     yield from (("note", note) for note in learned.notes)
+    if learned.comparison:
+        yield "replaced" if learned.comparison.replaced else "kept", compared(learned.name, learned.comparison)
+        if not learned.comparison.replaced:
+            return
     yield "learned", f"{learned.name}, from {record.episodes} episodes of {record.transitions:,} steps together"
     if learned.route:
         yield "route", place(learned.route)
@@ -202,6 +216,14 @@ def scored(record: TaskRecord) -> str:
     beside = ", ".join(f"{names.get(name, name)} {value:.4g}" for name, value in others)
     better = "higher" if measure == "likelihood" else "lower"
     return f"{measure} {score:.4g} of held-out actions, {better} is better ({beside})"
+
+
+def compared(name: str, comparison: Comparison) -> str:
+    """Whether a task was replaced, and why."""
+    scores = f"{comparison.measure} {comparison.new:.4g} of held-out actions, and {comparison.old:.4g} before"
+    if comparison.replaced:
+        return f"{name}, which is no worse: {scores}"
+    return f"{name} as it was, since the new one is worse: {scores}; try more data or a larger budget"
 
 
 def megabytes(count: int) -> str:

@@ -56,16 +56,23 @@ class Defaults:
     target: float
 
 
-def read(where: Where, env: Any = None) -> Recorded:
-    """Reads data from anywhere; `env` is a Gymnasium environment whose spaces are used instead of the data's own."""
-    return recorded(read_source(where), env)
+def read(where: Where, env: Any = None, layout: Layout | None = None) -> Recorded:
+    """Reads data from anywhere; `env` is a Gymnasium environment whose spaces are used instead of the data's own.
+
+    With a layout, the data is encoded as other data was before.
+    """
+    return recorded(read_source(where), env, layout)
 
 
-def recorded(raw: RawEpisodes, env: Any = None) -> Recorded:
+def recorded(raw: RawEpisodes, env: Any = None, layout: Layout | None = None) -> Recorded:
     """Checks episodes and encodes them."""
     raw.check_finite()
     notes = list(raw.notes)
-    layout = raw.layout(notes, env)
+    own = raw.layout(notes, env)
+    if layout is None:
+        layout = own
+    elif layout.actions != own.actions:
+        check_bounds(layout.actions, raw.actions)
     check_size(prod(layout.observation) * int(raw.lengths.sum()) * layout.itemsize, "the encoded data")
     rewards = raw.rewards
     if rewards is None:
@@ -97,6 +104,18 @@ def _actions(layout: ActionLayout) -> Actions:
         return Continuous(len(layout.low), len(layout.low))
     count = layout.count  # type: ignore[attr-defined]
     return Discrete(count, count)
+
+
+def check_bounds(layout: ActionLayout, actions: Any) -> None:
+    """Raises if continuous actions lie outside the bounds of a layout, which would clip them."""
+    if not isinstance(layout, ScaledActions):
+        return
+    values = np.asarray(actions).reshape(len(actions), -1)
+    if values.shape[1] == len(layout.low) and (np.abs(values - layout.middle) > layout.half * (1 + 1e-6)).any():
+        raise Mistake(
+            "the data has actions outside the bounds that its task was learned with: learn it under another name, or "
+            "name an environment with these bounds"
+        )
 
 
 def held_out(dataset: Dataset, seed: int, share: float = 0.1) -> tuple[Dataset, Dataset | None]:
