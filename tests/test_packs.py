@@ -294,12 +294,12 @@ def test_tasks_without_subnetworks_of_their_own_are_not_packed(tmp_path):
     assert not (tmp_path / "swing.pack").exists()
 
 
-def test_an_environment_that_would_import_a_module_is_not_kept(after, origin, tmp_path):
+def test_an_environment_that_would_import_a_module_is_not_played(after, origin, tmp_path):
     agent = after("swing")
     forged(origin / "hold.pack", tmp_path / "forged.pack", lambda record: record["note"].update(environment="os:Evil"))
-    installed = agent.install(tmp_path / "forged.pack")
-    assert "'os:Evil', is not kept" in installed.notes[0]
-    assert agent.record("hold").environment is None
+    agent.install(tmp_path / "forged.pack")
+    with pytest.raises(Mistake, match="os:Evil, imports a module: name it with --env"):
+        agent.play("hold")
 
 
 # Damaged and forged packs

@@ -18,7 +18,7 @@ from holdfast.agent.export import Export, export
 from holdfast.agent.folder import CONFIG
 from holdfast.agent.history import check_past, go_back, prune, store_at
 from holdfast.agent.identify import Identification, KnownTask, identify, known_tasks
-from holdfast.agent.install import Installed, install_into, kept_note
+from holdfast.agent.install import Installed, install_into
 from holdfast.agent.learning import AgentSession, Learned, make_room
 from holdfast.agent.own_environment import is_installed, make
 from holdfast.agent.own_task import own_task
@@ -223,11 +223,11 @@ class Agent:
             folder.store.check_memory_kept()
             learner = self._learner()
             room, before = install_into(learner, self.plan, pack, name), folder.store.index.number
-            note, notes = kept_note(pack.record.note)
+            note = pack.record.note
             session = self._session(folder, learner)
             session.commit(Update("install", name, {name: pack.record.dataset}, {name: note.record()}))
             folder.event("install", stage=before, task=name, copy=room.index, sha256=pack.sha256)
-            return Installed(name, room.index, note, notes)
+            return Installed(name, room.index, note)
 
     @overload
     def policy(self, name: str, target: float | None = None) -> RawPolicy: ...

@@ -1,6 +1,6 @@
 """Installing a pack: it is checked against an agent, and its task is put where it fits."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from holdfast.agent.settings import first_difference
 from holdfast.agent.store import UNFIT
 from holdfast.agent.task_record import TaskRecord
 from holdfast.data.episodes import Dataset, Episode
-from holdfast.data.minari_reading import ENVIRONMENT
 from holdfast.data.validation import shown
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import fingerprint
@@ -39,8 +38,6 @@ class Installed:
     name: str
     copy: int
     record: TaskRecord
-    notes: tuple[str, ...]
-    """What was left out."""
 
 
 def install_into(learner: Learner, plan: AgentPlan, pack: Pack, name: str) -> Room:
@@ -74,16 +71,6 @@ def install_into(learner: Learner, plan: AgentPlan, pack: Pack, name: str) -> Ro
         raise damaged(pack, "its policy is not the one that its certificate was given for")
     check_router(learner, pack, interface)
     return room
-
-
-def kept_note(note: TaskRecord) -> tuple[TaskRecord, tuple[str, ...]]:
-    """The notes about a task as they are kept, and what was left out of them."""
-    if note.environment is None or ENVIRONMENT.fullmatch(note.environment):
-        return note, ()
-    left_out = (
-        f"The name of its environment, {shown(note.environment)}, is not kept: play it with --env if you trust it."
-    )
-    return replace(note, environment=None), (left_out,)
 
 
 def damaged(pack: Pack, problem: object) -> Mistake:

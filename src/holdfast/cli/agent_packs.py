@@ -57,5 +57,4 @@ def install(command: InstallCommand) -> None:
     if command.json:
         print_json(asdict(installed))
         return
-    told = f"installed {installed.name} into copy {installed.copy}: equal to the bit to what was packed"
-    print_lines("\n".join([*installed.notes, told]))
+    print_lines(f"installed {installed.name} into copy {installed.copy}: equal to the bit to what was packed")
