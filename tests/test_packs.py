@@ -430,7 +430,7 @@ def test_a_pack_that_was_changed_anywhere_is_refused_and_the_agent_stays_equal_t
     assert contents(agent.path) == before
 
 
-def test_a_pack_is_a_regular_file_of_a_sensible_size(after, tmp_path):
+def test_a_pack_is_a_regular_file_of_a_sensible_size(after, tmp_path, monkeypatch):
     agent = after("swing")
     with (tmp_path / "huge.pack").open("wb") as file:
         file.truncate(2**40)  # a hole
@@ -438,6 +438,10 @@ def test_a_pack_is_a_regular_file_of_a_sensible_size(after, tmp_path):
     for name in ("huge", "pipe"):
         with pytest.raises(Mistake, match=r"too large|not a regular file"):
             agent.install(tmp_path / f"{name}.pack")
+    monkeypatch.setattr("holdfast.agent.pack.LARGEST", 1_000)
+    with pytest.raises(Mistake, match="a pack has at most 1000"):
+        agent.pack("swing", tmp_path / "large.pack")
+    assert not (tmp_path / "large.pack").exists()
 
 
 # Power may fail at any moment
@@ -476,7 +480,7 @@ def test_the_command_line_packs_and_installs(after, origin, tmp_path, capsys):
     main(["agent", "install", str(agent.path), str(tmp_path / "whole.pack"), "--as", "held"])
     assert "installed held into copy 1: equal to the bit" in capsys.readouterr().out
     main(["agent", "history", str(agent.path)])
-    assert "installed held from a pack with SHA-256" in capsys.readouterr().out
+    assert "the pack of held has the SHA-256" in capsys.readouterr().out
     main(["agent", "list", str(agent.path)])
     assert "held" in capsys.readouterr().out
     other = after("swing").path

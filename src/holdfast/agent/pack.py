@@ -120,7 +120,10 @@ def packed_task(learner: Learner, plan: AgentPlan, name: str, note: TaskRecord, 
     )
     text = json.dumps(asdict(record)).encode()
     as_tensor = torch.from_numpy(np.frombuffer(text, np.uint8).copy())
-    return sealed({RECORD: as_tensor, **stored_delta(delta, layout), **under("kept", learner.kept[name])})
+    content = sealed({RECORD: as_tensor, **stored_delta(delta, layout), **under("kept", learner.kept[name])})
+    if len(content) > LARGEST:
+        raise Mistake(f"{name} would take {len(content)} bytes, and a pack has at most {LARGEST}: copy the folder")
+    return content
 
 
 def with_subnetworks(learner: Learner, plan: AgentPlan) -> SubnetworkLearner:

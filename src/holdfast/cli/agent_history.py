@@ -19,7 +19,7 @@ SHOWN = {  # the events of a history besides changes, in words
     "resume": "went on learning {task}",
     "play": "played {task}: mean return {mean:.4g}",
     "keep": "kept {task} as it was, since the new one was worse",
-    "install": "installed {task} from a pack with SHA-256 {sha256}",
+    "install": "the pack of {task} has the SHA-256 {sha256}",
 }
 
 
