@@ -173,6 +173,33 @@ def test_a_past_that_was_changed_is_found_and_does_no_harm(agent: Agent, states:
     assert state(agent) == states[3]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda index: index["stages"][-1]["notes"]["routes"][0].update(copy="x"),
+        lambda index: index["stages"][-1]["notes"].update(routes=[5]),
+        lambda index: index["certificates"][0].update(fingerprint="x"),
+        lambda index: index["certificates"][0].update(stage=7),
+        lambda index: index["changes"][0].update(number=3),
+        lambda index: index["changes"][0].update(kind="nothing"),
+        lambda index: index["past"][0].update(number=-1),
+        lambda index: index["past"][0].update(number=3),
+        lambda index: index["past"][0].update(sha256="x"),
+        lambda index: index["past"][1].update(files=["../config.json"]),
+        lambda index: index["past"][1].update(files=["config.json"]),
+    ],
+)
+def test_an_index_that_says_nonsense_is_one_sentence(agent: Agent, change: Callable[[Any], None]) -> None:
+    path = agent.path / "weights" / "index.json"
+    index = json.loads(path.read_text())
+    change(index)
+    path.write_text(json.dumps(index))
+    for use in (lambda one: [one.copy_of("swing"), one.verify()], lambda one: one.rollback(1), lambda one: one.prune()):
+        with pytest.raises(Mistake, match=r"index\.json is damaged"):
+            use(Agent(agent.path, device="cpu"))
+    assert (agent.path / "config.json").exists()
+
+
 def test_a_second_process_is_refused(agent: Agent) -> None:
     with Agent(agent.path).folder:
         for change in (lambda: agent.rollback(1), lambda: agent.prune()):
@@ -312,6 +339,9 @@ def test_a_run_that_learned_on_as_an_agent_goes_back_to_its_planned_tasks_and_no
     assert state(agent) == before
     agent.rollback(6)
     assert agent.verify() == [*suite.names, "swing", extra.name]
+    before = files(agent.path)
+    run(suite, tiny_learner("affinity-l", suite), agent.path, QUIET)  # all planned tasks are learned
+    assert files(agent.path) == before
 
 
 # The command line

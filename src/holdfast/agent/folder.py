@@ -158,12 +158,13 @@ class LearningFolder(ABC):
 
     def _routes(self) -> list[dict[str, Any]]:
         if self.store.index.changes:  # an interrupted process may not have written those of the last change
-            return self._noted_routes() or []
-        record = self.directory.read_json(ROUTES) if self.directory.exists(ROUTES) else []
+            path, record = INDEX, self._noted_routes() or []
+        else:
+            path, record = ROUTES, self.directory.read_json(ROUTES) if self.directory.exists(ROUTES) else []
         try:
             check_routes(record, self.store.tasks)
         except Mistake as problem:
-            raise damaged(self.path / ROUTES, problem) from problem
+            raise damaged(self.path / path, problem) from problem
         return record
 
     def _mend_routes(self) -> None:

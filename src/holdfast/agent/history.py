@@ -7,7 +7,7 @@ from dataclasses import replace
 from holdfast.agent.changes import Change, now
 from holdfast.agent.index import File, Index, past_file
 from holdfast.agent.store import Store
-from holdfast.data.files import decoded
+from holdfast.data.files import damaged, decoded
 from holdfast.data.validation import validated
 from holdfast.errors import Mistake
 
@@ -32,7 +32,10 @@ def past_index(store: Store, number: int) -> Index:
     content = store.directory.read_bytes(past_file(number))
     if hashlib.sha256(content).hexdigest() != past.sha256:
         raise Mistake(f"{path} was changed after it was written: restore it from a backup, or free the past with prune")
-    return replace(Index.from_json(decoded(content, path)), changes=store.index.changes)
+    try:
+        return replace(Index.from_json(decoded(content, path)), changes=store.index.changes)
+    except Mistake as problem:
+        raise damaged(path, problem) from problem
 
 
 def go_back(store: Store, number: int) -> None:

@@ -168,7 +168,8 @@ class Store:
                 found = [*(one for one in found if one.stage < planned), *self.index.certificates]
             return checked(found, self.tasks)
         except Mistake as problem:
-            raise damaged(self.directory.path / CERTIFICATES, problem) from problem
+            path = INDEX if self.index.changes else CERTIFICATES
+            raise damaged(self.directory.path / path, problem) from problem
 
     def _newest_certificates(self) -> list[Certificate]:
         return [one for one in self.read_certificates() if one.stage == len(self.learned) - 1]
