@@ -1,6 +1,5 @@
 """The agent: a folder that learns one dataset after another, keeps all of them to the bit, and acts."""
 
-import hashlib
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -11,18 +10,18 @@ from types import MappingProxyType
 from typing import Any, overload
 
 from holdfast.agent.agent_folder import AgentFolder
-from holdfast.agent.changes import Change, Update
+from holdfast.agent.changes import Change
 from holdfast.agent.configure import HOLDFAST, apply, default_config
 from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
 from holdfast.agent.folder import CONFIG
 from holdfast.agent.history import check_past, go_back, prune, store_at
 from holdfast.agent.identify import Identification, KnownTask, identify, known_tasks
-from holdfast.agent.install import Installed, install_into
+from holdfast.agent.install import Installed, adopt, install
 from holdfast.agent.learning import AgentSession, Learned, make_room
 from holdfast.agent.own_environment import is_installed, make
 from holdfast.agent.own_task import own_task
-from holdfast.agent.pack import Packed, packed_task, read_pack
+from holdfast.agent.pack import Packed, packed_task, read_pack, write_pack
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.playing import played
 from holdfast.agent.preview import Preview, previewed, seconds_a_step
@@ -35,7 +34,6 @@ from holdfast.agent.store import Store
 from holdfast.agent.task_record import TaskRecord, note
 from holdfast.agent.unnamed_policy import UnnamedPolicy
 from holdfast.data.episodes import Dataset
-from holdfast.data.files import write_bytes
 from holdfast.data.sources import Where
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import verdict
@@ -204,12 +202,8 @@ class Agent:
 
     def pack(self, name: str, path: str | Path, whole: bool = False) -> Packed:
         """Writes one task as one file, which another agent with the same base installs; if `whole`, any agent."""
-        note = self._note(name)
-        content = packed_task(
-            self._learner(), self.plan, name, note, self.folder.store.index.datasets.get(name, ""), whole=whole
-        )
-        write_bytes(Path(path), content)
-        return Packed(Path(path), len(content), hashlib.sha256(content).hexdigest())
+        record, dataset = self._note(name), self.folder.store.index.datasets.get(name, "")
+        return write_pack(Path(path), packed_task(self._learner(), self.plan, name, record, dataset, whole=whole))
 
     def install(self, path: str | Path, name: str | None = None) -> Installed:
         """Puts the task of a pack into the agent, without training; `name` is another name for it."""
@@ -217,17 +211,11 @@ class Agent:
         name = pack.record.task if name is None else name
         check_name(name)
         if not self.exists:
-            install_into(self._learner(), self.plan, pack, name)  # so that a mistake leaves no folder
+            adopt(self._learner(), self.plan, pack, name)  # so that a mistake leaves no folder
         with self.folder as folder:
             folder.check_finished()
             folder.store.check_memory_kept()
-            learner = self._learner()
-            room, before = install_into(learner, self.plan, pack, name), folder.store.index.number
-            note = pack.record.note
-            session = self._session(folder, learner)
-            session.commit(Update("install", name, {name: pack.record.dataset}, {name: note.record()}))
-            folder.event("install", stage=before, task=name, copy=room.index, sha256=pack.sha256)
-            return Installed(name, room.index, note)
+            return install(self._session(folder, self._learner()), pack, name)
 
     @overload
     def policy(self, name: str, target: float | None = None) -> RawPolicy: ...

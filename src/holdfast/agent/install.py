@@ -4,11 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.agent.agent_folder import AgentFolder
+from holdfast.agent.changes import Update
 from holdfast.agent.exported_folder import GROWTH, ROOM, checked_size, fitting, read_normaliser
 from holdfast.agent.identify import kept_sketch
 from holdfast.agent.pack import Pack, settings_of, with_subnetworks
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.raw_policy import RawPolicy
+from holdfast.agent.session import Session
 from holdfast.agent.settings import first_difference
 from holdfast.agent.store import UNFIT
 from holdfast.agent.task_record import TaskRecord
@@ -40,7 +43,16 @@ class Installed:
     record: TaskRecord
 
 
-def install_into(learner: Learner, plan: AgentPlan, pack: Pack, name: str) -> Room:
+def install(session: Session[AgentFolder], pack: Pack, name: str) -> Installed:
+    """Puts the task of a pack into an agent under this name, as one change."""
+    folder, record = session.folder, pack.record
+    room, before = adopt(session.learner, folder.plan, pack, name), folder.store.index.number
+    session.commit(Update("install", name, {name: record.dataset}, {name: record.note.record()}))
+    folder.event("install", stage=before, task=name, copy=room.index, sha256=pack.sha256)
+    return Installed(name, room.index, record.note)
+
+
+def adopt(learner: Learner, plan: AgentPlan, pack: Pack, name: str) -> Room:
     """Makes the learner know the task of a pack under this name; returns the copy that it went to, as it was before.
 
     If it raises, the learner must not be used any more.

@@ -13,7 +13,7 @@ from holdfast.agent.plan import AgentPlan
 from holdfast.agent.store import UNFIT
 from holdfast.agent.task_record import TaskRecord
 from holdfast.data.conform import conform
-from holdfast.data.files import read_bytes, sealed, unsealed
+from holdfast.data.files import read_bytes, sealed, unsealed, write_bytes
 from holdfast.data.validation import shown
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import HASH, fingerprint
@@ -124,6 +124,12 @@ def packed_task(learner: Learner, plan: AgentPlan, name: str, note: TaskRecord, 
     if len(content) > LARGEST:
         raise Mistake(f"{name} would take {len(content)} bytes, and a pack has at most {LARGEST}: copy the folder")
     return content
+
+
+def write_pack(path: Path, content: bytes) -> Packed:
+    """Writes a pack, whole or not at all."""
+    write_bytes(path, content)
+    return Packed(path, len(content), hashlib.sha256(content).hexdigest())
 
 
 def with_subnetworks(learner: Learner, plan: AgentPlan) -> SubnetworkLearner:
