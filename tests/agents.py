@@ -1,11 +1,16 @@
 """Agents small enough for a law to be checked in a second, and all that they are."""
 
+import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from holdfast.agent.agent import Agent, Learned
+from tests.cuts import PowerCut, cut_after
 from tests.recorded_data import ENVIRONMENTS, as_dicts, play
 from tests.tiny import SMALL
 
@@ -20,14 +25,20 @@ def new_agent(path: Path, learner: str | None = None, **settings: Any) -> Agent:
 
 def learn(agent: Agent, name: str, kind: str, episodes: int = 3, **more: Any) -> Learned:
     """Learns a task from a few episodes of random actions."""
-    return agent.learn(name, as_dicts(play(ENVIRONMENTS[kind], episodes)), budget="smoke", quiet=True, **more)
+    return agent.learn(name, recorded(kind, episodes), budget="smoke", quiet=True, **more)
+
+
+@cache
+def recorded(kind: str, episodes: int) -> list[dict[str, Any]]:
+    """Episodes of random actions."""
+    return as_dicts(play(ENVIRONMENTS[kind], episodes))
 
 
 def actions(agent: Agent, name: str, kind: str) -> bytes:
     """What the policy of a task with vector observations does on recorded ones."""
-    policy, episode = agent.policy(name), play(ENVIRONMENTS[kind], 1)[0]
+    policy, episode = agent.policy(name), recorded(kind, 1)[0]
     policy.reset()
-    acted = [policy.act(episode.observations[step], 1.0) for step in range(len(episode.rewards))]
+    acted = [policy.act(episode["observations"][step], 1.0) for step in range(len(episode["rewards"]))]
     return b"".join(np.asarray(action).tobytes() for action in acted)
 
 
@@ -42,3 +53,45 @@ def state(agent: Agent) -> dict[str, Any]:
     for note in record.get("records", {}).values():
         note["learned_at"] = ""
     return record if index.stages else {}
+
+
+def check_power_cuts(
+    agent: Agent, change: Callable[[Agent], object], monkeypatch: pytest.MonkeyPatch, again: int = 1
+) -> None:
+    """Cuts the power at every system call of a change, each time of a fresh copy of the agent.
+
+    It must then be as before the change or after it. After every so many cuts (`again`), the change must succeed when
+    it is made again, and leave the same files as without a cut.
+    """
+    folder, ends = agent.path.parent, []
+    whole = Agent(shutil.copytree(agent.path, folder / "whole"), device="cpu")
+    before = state(whole)
+    change(whole)
+    after = state(whole)
+    for calls in range(1, 200):
+        shutil.rmtree(folder / "cut", ignore_errors=True)
+        try:
+            cut = Agent(shutil.copytree(agent.path, folder / "cut"), device="cpu")
+            with cut_after(calls, monkeypatch):
+                change(cut)
+            break
+        except PowerCut:
+            pass
+        cut = Agent(folder / "cut", device="cpu")
+        cut.verify()
+        ends.append(state(cut))
+        assert ends[-1] in (before, after), calls
+        if calls % again == 0:
+            if ends[-1] == before:
+                change(cut)
+            with cut.folder:  # the next process to work in it tidies up
+                assert state(cut) == after
+            assert names(cut.path) == names(whole.path), calls
+            assert len(cut.history()) == len(whole.history())
+    assert calls > 3
+    assert before in ends
+
+
+def names(folder: Path) -> set[Path]:
+    """The files in a folder."""
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}

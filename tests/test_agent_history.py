@@ -16,8 +16,7 @@ from holdfast.errors import Busy, Interrupted, Mistake
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.more import learn_more
 from holdfast.runs.run import reopen, run
-from tests.agents import actions, learn, new_agent, state
-from tests.cuts import PowerCut, cut_after
+from tests.agents import actions, check_power_cuts, learn, new_agent, state
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
 TASKS = {"swing": "pendulum", "balance": "cartpole", "swing-2": "pendulum"}
@@ -277,39 +276,10 @@ CHANGES: dict[str, Callable[[Agent], object]] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_after_a_power_cut_at_any_system_call_the_agent_is_as_before_or_after(
-    name: str, agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.agent.agent.BUDGETS", {"smoke": 2})
-    change = CHANGES[name]
-    whole = Agent(shutil.copytree(agent.path, tmp_path / "whole"), device="cpu")
-    before = state(whole)
-    change(whole)
-    after, seen = state(whole), set()
-    for calls in range(1, 200):
-        shutil.rmtree(tmp_path / "cut", ignore_errors=True)
-        cut = Agent(shutil.copytree(agent.path, tmp_path / "cut"), device="cpu")
-        try:
-            with cut_after(calls, monkeypatch):
-                change(cut)
-            break
-        except PowerCut:
-            pass
-        cut = Agent(tmp_path / "cut", device="cpu")
-        cut.verify()
-        found = state(cut)
-        assert found in (before, after), calls
-        if found == after and name != "prune":
-            seen.add("after")
-            with cut.folder:  # the next process to work in it tidies up
-                pass
-        else:
-            seen.add("before")
-            change(cut)
-        assert state(cut) == after
-        assert {*files(cut.path)} == {*files(whole.path)}, calls
-        assert len(cut.history()) == len(whole.history())
-    assert calls > 3
-    assert "before" in seen
+    check_power_cuts(agent, CHANGES[name], monkeypatch, again=4 if name == "learn" else 1)
 
 
 # Runs and older folders

@@ -15,8 +15,7 @@ from holdfast.learners.learner import Learner
 from holdfast.learners.removing import RemovingLearner
 from holdfast.learners.subnetworks import SubnetworkLearner
 from holdfast.runs.run import run
-from tests.agents import actions, learn, new_agent, state
-from tests.cuts import PowerCut, cut_after
+from tests.agents import actions, check_power_cuts, learn, new_agent, state
 from tests.tiny import ALL, QUIET, tiny_learner, tiny_suite
 
 SUITE = tiny_suite("toy", 4)
@@ -260,29 +259,9 @@ def test_a_run_keeps_its_planned_tasks_and_removes_later_ones(tmp_path: Path) ->
 
 
 def test_after_a_power_cut_at_any_system_call_the_task_is_there_or_gone(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Agent(shutil.copytree(agent.path, tmp_path / "whole"), device="cpu")
-    before = state(whole)
-    whole.remove("swing")
-    after = state(whole)
-    for calls in range(1, 100):
-        shutil.rmtree(tmp_path / "cut", ignore_errors=True)
-        cut = Agent(shutil.copytree(agent.path, tmp_path / "cut"), device="cpu")
-        try:
-            with cut_after(calls, monkeypatch):
-                cut.remove("swing")
-            break
-        except PowerCut:
-            pass
-        cut = Agent(tmp_path / "cut", device="cpu")
-        cut.verify()
-        assert state(cut) in (before, after), calls
-        if state(cut) == before:
-            cut.remove("swing")
-        assert state(cut) == after
-        assert len(cut.history()) == 4
-    assert calls > 8
+    check_power_cuts(agent, lambda one: one.remove("swing"), monkeypatch)
 
 
 def test_the_command_line_removes_a_task(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,7 @@ from holdfast.agent.learning import Comparison
 from holdfast.cli.main import main
 from holdfast.errors import Interrupted, Mistake
 from holdfast.runs.run import run
-from tests.agents import actions, learn, new_agent, state
-from tests.cuts import PowerCut, cut_after
+from tests.agents import actions, check_power_cuts, learn, new_agent, state
 from tests.recorded_data import ENVIRONMENTS, as_dicts, play, write_npz
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
@@ -134,30 +133,11 @@ def test_an_interrupted_replacement_leaves_the_old_one_and_goes_on(
 
 
 def test_after_a_power_cut_at_any_system_call_it_is_the_old_one_or_the_new_one(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.agent.agent.BUDGETS", {"smoke": 1})
     monkeypatch.setattr("holdfast.agent.learning.offline_loss", lambda *_: 0.5)
-    whole = Agent(shutil.copytree(agent.path, tmp_path / "whole"), device="cpu")
-    before = state(whole)
-    replace(whole, "swing", "pendulum")
-    after = state(whole)
-    for calls in range(1, 100):
-        shutil.rmtree(tmp_path / "cut", ignore_errors=True)
-        cut = Agent(shutil.copytree(agent.path, tmp_path / "cut"), device="cpu")
-        try:
-            with cut_after(calls, monkeypatch):
-                replace(cut, "swing", "pendulum")
-            break
-        except PowerCut:
-            pass
-        cut = Agent(tmp_path / "cut", device="cpu")
-        cut.verify()
-        assert state(cut) in (before, after), calls
-        if state(cut) == before:
-            replace(cut, "swing", "pendulum")
-        assert state(cut) == after
-    assert calls > 8
+    check_power_cuts(agent, lambda one: replace(one, "swing", "pendulum"), monkeypatch, again=4)
 
 
 @pytest.mark.parametrize("name", ["single", "lora", "packnet", "tsn-core", "independent"])
