@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench import identification as bench
 from holdfast.agent.agent import Agent
 from holdfast.agent.identify import NO_SKETCH, kept_sketch
 from holdfast.agent.sketch import PREFIXES, Sketch, largest, sketch_of
@@ -87,14 +88,24 @@ def test_a_limit_is_an_order_statistic_and_wider_where_there_are_few_values():
     assert largest([]) == np.inf
 
 
-def test_where_all_episodes_begin_alike_another_beginning_that_is_near_is_accepted():
-    episodes = walks(20, 0)
+def test_where_all_episodes_begin_alike_others_may_begin_as_any_observation():
+    episodes = walks(200, 0)
     for episode in episodes:
         episode["observations"] = episode["observations"] - episode["observations"][0]
-    sketch = sketch_of(read(episodes).dataset, 0)
+    sketch = sketch_of(read(episodes[:20]).dataset, 0)
     assert sketch.likeness(np.zeros((1, 2), np.float32)) == 0
-    assert 0 < sketch.likeness(np.full((1, 2), 0.001, np.float32)) <= 1
+    later = [sketch.likeness(episode["observations"][8:9]) for episode in episodes[20:]]
+    assert np.mean(np.array(later) <= 1) > 0.97
     assert sketch.likeness(np.full((1, 2), 5.0, np.float32)) > 1
+
+
+def test_of_a_stack_of_frames_the_newest_one_is_compared():
+    frames = np.random.default_rng(0).integers(0, 255, (40, 40, 40)).astype(np.uint8)
+    dataset = Dataset(frames, np.zeros(40, int), np.zeros(40, np.float32), np.array([20, 20]), stack=4)
+    sketch = sketch_of(dataset, 0)
+    begun, black = frames[16:20][None], frames[16:20][None].copy()
+    black[:, :3] = 0
+    assert sketch.likeness(black) == sketch.likeness(begun) == 0
 
 
 def test_an_unnamed_policy_acts_exactly_as_that_of_the_task(two_places):
@@ -231,3 +242,16 @@ def test_a_pack_takes_the_sketch_along_and_one_with_a_forged_sketch_is_refused(t
     (tmp_path / "forged.pack").write_bytes(sealed(tensors))
     with pytest.raises(Mistake, match=r"sketch .* damaged"):
         other.install(tmp_path / "forged.pack", "forged")
+
+
+def test_a_confusion_matrix_counts_every_episode_also_for_an_agent_without_the_task(two_places, capsys):
+    sets = {
+        name: [bench.Recorded(**one) for one in walks(4, 9, centre)]
+        for name, centre in (("here", 0.0), ("there", 20.0), ("far", 200.0))
+    }
+    bench.print_matrix(two_places, sets, bench.FIRST)
+    rows = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("|")][2:]
+    counts = {name.strip(): [int(cell.strip() or 0) for cell in cells] for name, *cells in rows}
+    assert {sum(row) for row in counts.values()} == {4}
+    assert [counts["here"][0], counts["there"][1], counts["far"][2]] == [4, 4, 4]
+    assert counts["here, not learned"] == counts["there, not learned"] == [0, 0, 4]

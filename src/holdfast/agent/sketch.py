@@ -20,6 +20,8 @@ RATE = 0.01  # of a task's own episodes are farther than its limit, if it has at
 EPISODES = 400  # most episodes that limits are computed from
 POINTS, FEWEST_POINTS, NUMBERS = 256, 64, 16_384  # of wide observations, fewer are kept
 FEATURES = 256  # most numbers of an observation; neighbours in wider ones are averaged
+ALIKE = 0.1  # of the median distance of observations: episodes whose first ones are nearer begin alike
+BLOCKS = 16  # along each side of an image
 FARTHEST = 10.0  # deviations that two features can differ by at most, so that a single one does not decide all
 SMALLEST_DEVIATION, SMALLEST_SHARE = 1e-4, 1e-3  # least deviation of a feature: absolute, and of its mean
 SMALLEST_LIMIT = 1e-6  # of distances and losses
@@ -115,8 +117,9 @@ def observation_limits(sketch: Sketch, dataset: Dataset, rows: np.ndarray) -> np
     """The limit of the mean distance of each number of first observations, (4,).
 
     Every episode is compared with the points of the other episodes, as a new one would be. A limit is at least the
-    median distance of all these observations: if all episodes begin alike, another beginning is not far yet. It is not
-    known (inf) if most episodes are shorter.
+    median distance of single observations. If all episodes begin alike, as in a deterministic simulator, they do not
+    say how else one may begin: then it is at least the limit of single observations. It is not known (inf) if most
+    episodes are shorter.
     """
     owners = np.searchsorted(dataset.starts, rows, "right") - 1
     compared = []
@@ -124,7 +127,10 @@ def observation_limits(sketch: Sketch, dataset: Dataset, rows: np.ndarray) -> np
         first, length = int(dataset.starts[episode]), min(int(dataset.lengths[episode]), PREFIXES[-1])
         seen = stacked(dataset, np.arange(first, first + length))
         compared.append(sketch.distances(seen, sketch.points[owners != episode]))
-    least = float(np.median(np.concatenate(compared)))
+    singles = np.concatenate(compared)
+    least = float(np.median(singles))
+    if largest([float(distances[0]) for distances in compared]) < ALIKE * least:
+        least = largest(singles.tolist())
     limits = []
     for count in PREFIXES:
         means = [float(distances[:count].mean()) for distances in compared if len(distances) >= count]
@@ -154,11 +160,14 @@ def largest(values: Sequence[float]) -> float:
 
 
 def features(observations: np.ndarray) -> np.ndarray:
-    """Encoded observations as a few numbers each, (N, *obs) -> (N, F) float64: of images, mean colours of blocks."""
-    found = observations.astype(np.float64)
-    if found.ndim == 4:
-        side = max(int(sqrt(FEATURES / found.shape[1])), 1)  # blocks along each side, in every channel
-        found = averaged(averaged(found / 255, side, axis=2), side, axis=3)
+    """Encoded observations as a few numbers each, (N, *obs) -> (N, F) float64.
+
+    Of images, these are the means of blocks in the last channel: the newest frame of a stack, in which earlier frames
+    are black when an episode begins.
+    """
+    found = observations.astype(np.float64) if observations.ndim == 2 else observations[:, -1] / 255
+    if found.ndim == 3:
+        found = averaged(averaged(found, BLOCKS, axis=1), BLOCKS, axis=2)
     return averaged(found.reshape(len(found), -1), FEATURES, axis=1)
 
 
