@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from bench import identification as bench
+
 from holdfast.agent.agent import Agent
 from holdfast.agent.identify import NO_SKETCH, kept_sketch
 from holdfast.agent.sketch import PREFIXES, Sketch, largest, sketch_of
