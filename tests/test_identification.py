@@ -69,6 +69,18 @@ def test_tasks_of_different_interfaces_are_told_apart(tmp_path):
     assert agent.identify([observation]) == found
 
 
+def test_text_in_an_observation_is_left_out_as_in_learning(tmp_path):
+    def with_text(episode: dict[str, Any]) -> dict[str, Any]:
+        seen = episode["observations"]
+        return {**episode, "observations": {"at": seen, "mission": np.array(["go"] * len(seen))}}
+
+    agent = agent_of(tmp_path / "agent", walk=[with_text(episode) for episode in walks(10, 0)])
+    policy = agent.policy()
+    policy.reset()
+    assert policy.act({"at": np.zeros(2), "mission": "go"}) in (0, 1)
+    assert policy.task == "walk"
+
+
 @pytest.mark.parametrize("count", PREFIXES[:3])
 def test_own_episodes_are_accepted_at_the_stated_rate_and_far_ones_never(count):
     def observations(seed: int, centre: float = 0.0) -> list[np.ndarray]:
@@ -144,7 +156,9 @@ def test_what_is_like_no_task_is_refused_in_a_sentence(two_places):
     assert policy.act(np.zeros(2)) in (0, 1)
     with pytest.raises(Mistake, match="name the task"):
         two_places.policy(target=3.0)
-    for nothing in ([], np.zeros((0, 2))):
+    with pytest.raises(Mistake, match="same shape at every step"):
+        two_places.identify([np.zeros(2), np.zeros(3)])
+    for nothing in ([], np.zeros((0, 2)), np.float32(0)):
         with pytest.raises(Mistake, match="at least one observation"):
             two_places.identify(nothing)
 

@@ -189,11 +189,14 @@ def rows(observations: Any) -> Tree:
     """Observations as arrays with one row a step; a list of an environment's observations is stacked."""
     if isinstance(observations, list):
         observations = mapped(_stacked, *observations) if observations else np.zeros(0)
-    found = mapped(partial(numbers, "observations"), observations)
-    if not all(len(array) for _, array in arrays(found)):
-        raise Mistake("at least one observation is needed")
+    found = mapped(np.asarray, observations)  # a part that no layout takes may be text
+    if not all(array.ndim and len(array) for _, array in arrays(found)):
+        raise Mistake("at least one observation is needed, one row a step")
     return found
 
 
 def _stacked(*steps: Any) -> np.ndarray:
-    return numbers("observations", steps)
+    try:
+        return np.asarray(steps)
+    except ValueError:
+        raise Mistake("observations must have the same shape at every step") from None
