@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup run test browser docs check fix bench wheel clean
+.PHONY: setup run test soak browser docs check fix bench wheel clean
 
 setup: $(READY)
 
@@ -19,6 +19,10 @@ run: $(READY)
 test: $(READY) browser
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
+# Ten thousand damaged and forged inputs.
+soak: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m soak.fuzz
+
 # The page is tested in a real browser. It is installed where that takes no password; elsewhere, its tests say so.
 browser:
 	@command -v chromium-headless-shell || command -v chromium || command -v google-chrome || \
@@ -31,13 +35,13 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 check: $(READY)
-	$(BIN)/ruff format --check src tests bench docs/hooks.py
-	$(BIN)/ruff check src tests bench docs/hooks.py
+	$(BIN)/ruff format --check src tests bench soak docs/hooks.py
+	$(BIN)/ruff check src tests bench soak docs/hooks.py
 	$(BIN)/mypy
 
 fix: $(READY)
-	$(BIN)/ruff check --fix src tests bench docs/hooks.py
-	$(BIN)/ruff format src tests bench docs/hooks.py
+	$(BIN)/ruff check --fix src tests bench soak docs/hooks.py
+	$(BIN)/ruff format src tests bench soak docs/hooks.py
 
 bench: $(READY)
 	$(BIN)/python -m bench.bench

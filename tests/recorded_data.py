@@ -116,7 +116,8 @@ def flat(played: list[Played]) -> dict[str, np.ndarray]:
 
 def write_npz(played: list[Played], path: Path) -> Path:
     """A compressed NumPy file."""
-    np.savez_compressed(path / "data.npz", **flat(played))
+    named: dict[str, Any] = flat(played)
+    np.savez_compressed(path / "data.npz", **named)
     return path / "data.npz"
 
 

@@ -4,30 +4,57 @@ import json
 import os
 import shutil
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from soak.cases import Workspace
+from soak.fuzz import BY_HAND, EACH, Fuzz, carried_out, fill, tried
+from soak.run_cases import OLD
 
 from holdfast.cli.main import main
 from holdfast.data.files import TENSORS, read_bytes
 from holdfast.data.locks import locked
-from tests.fuzz import tried
-from tests.fuzz_inputs import OLD, Workspace
 from tests.test_mistakes import command
 
-SEED, COUNT = 10, 150
+SEED, FORGED, COUNT = 10, 60, 240
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     found = Workspace(tmp_path_factory.mktemp("workspace"))
-    found.fill()
-    return found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINARI_DATASETS_PATH", "")  # which is set while datasets are made
+        fill(found)
+        yield found
 
 
-def test_random_damages_and_nonsense_end_with_exit_code_0_or_with_one_sentence(workspace: Workspace) -> None:
-    wrong = {number: found for number in range(COUNT) if (found := tried(workspace, SEED, number)[2])}
-    assert not wrong, f"python -m tests.fuzz --seed {SEED} --only {min(wrong)}"
+def test_damaged_and_forged_inputs_end_with_exit_code_0_or_with_one_sentence(workspace: Workspace) -> None:
+    by_hand = EACH * len(BY_HAND)
+    numbers = [*range(0, by_hand, by_hand // FORGED), *range(by_hand, by_hand + COUNT)]
+    kinds, wrong = set(), {}
+    for number in numbers:
+        case, _, found = tried(workspace, SEED, number)
+        kinds.add(case.kind)
+        if found:
+            wrong[number] = found
+    assert not wrong, f"python -m soak.fuzz --seed {SEED} --only {min(wrong)}: {wrong[min(wrong)]}"
+    assert kinds >= {"agents", "datasets", "packs", "exported policies", "names", "runs"}
+
+
+def test_an_input_that_ends_the_process_is_named_and_the_others_are_still_tried(
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = tmp_path / "sitecustomize.py"
+    plugin.write_text(
+        "import os, soak.fuzz\n"
+        "tried = soak.fuzz.tried\n"
+        "soak.fuzz.tried = lambda w, s, n, shell: os._exit(9) if n == 1 else tried(w, s, n, shell)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    given = list(carried_out(workspace, range(3), Fuzz(count=3, shell=0)))
+    assert [(one.number, one.end) for one in given if one.end == "failed"] == [(1, "failed")]
+    assert [one.number for one in given] == [0, 1, 2]
 
 
 # What fuzzing found

@@ -1,13 +1,11 @@
 """Data from a stranger: forged headers, truncated files and links end in one sentence, and take no memory."""
 
-import io
 import json
 import os
 import resource
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -18,6 +16,9 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+from soak.damages import mutate
+from soak.data_cases import FORGERIES
+from soak.forged import external, forge_hdf5, forged_npz, huge, linked, loop, soft, text, virtual
 
 from holdfast.data.arrow_reading import read_parquet
 from holdfast.data.doctor import examine
@@ -61,25 +62,6 @@ def refusal(where: Any) -> str | None:
     return None
 
 
-def mutate(content: bytes, random: Random) -> bytes:
-    """Flipped bytes, forged numbers, a truncation, or pieces moved around."""
-    damaged = bytearray(content)
-    for _ in range(random.randrange(1, 5)):
-        at = random.randrange(len(damaged))
-        match random.randrange(5):
-            case 0:
-                damaged[at] ^= 1 << random.randrange(8)
-            case 1:
-                damaged[at : at + 8] = random.choice([b"\xff" * 8, bytes(8), b"\xff" * 7 + b"\x7f"])
-            case 2:
-                del damaged[max(at, 1) :]
-            case 3:
-                damaged[at:at] = damaged[at : at + random.randrange(1, 64)]
-            case 4:
-                damaged[at] = random.randrange(256)
-    return bytes(damaged)
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 def test_damaged_data_is_valid_or_refused_in_one_sentence(kind: str, place: Path) -> None:
     random = Random(f"{SEED} {kind}")
@@ -99,60 +81,6 @@ def test_damaged_data_is_valid_or_refused_in_one_sentence(kind: str, place: Path
     assert refused > MUTATIONS // 4
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < MEMORY
     assert refusal(original) is None
-
-
-def forged_npz(path: Path, shape: tuple[int, ...], size: int | None = None, dtype: str = "<f8") -> Path:
-    """A file whose array claims this shape."""
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": dtype, "fortran_order": False, "shape": shape})
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("observations.npy", header.getvalue() + bytes(size or 80))
-        archive.writestr("actions.npy", header.getvalue() + bytes(size or 80))
-    return path
-
-
-def forge_hdf5(path: Path, change: Callable[[h5py.File], None]) -> Path:
-    with h5py.File(path, "a") as file:
-        change(file)
-    return path
-
-
-def huge(file: h5py.File) -> None:
-    del file["observations"]
-    file.create_dataset("observations", (2**40, 3), "f4", chunks=(1024, 3), compression="gzip")
-
-
-def external(file: h5py.File) -> None:
-    del file["observations"]
-    file.create_dataset("observations", (4, 3), "f4", external=[("/etc/passwd", 0, 48)])
-
-
-def linked(file: h5py.File) -> None:
-    del file["observations"]
-    file["observations"] = h5py.ExternalLink("/etc/other.hdf5", "/observations")
-
-
-def soft(file: h5py.File) -> None:
-    del file["observations"]
-    file["observations"] = h5py.SoftLink("/rewards")
-
-
-def virtual(file: h5py.File) -> None:
-    del file["observations"]
-    layout = h5py.VirtualLayout((4, 3), "f4")
-    layout[:] = h5py.VirtualSource("/etc/other.hdf5", "x", (4, 3))
-    file.create_virtual_dataset("observations", layout)
-
-
-def text(file: h5py.File) -> None:
-    del file["observations"]
-    file["observations"] = ["a", "b"]
-
-
-def loop(file: h5py.File) -> None:
-    del file["observations"]
-    file.create_group("observations")["inner"] = file["/"]
-    file["observations/again"] = file["observations"]
 
 
 @pytest.mark.parametrize(
@@ -191,6 +119,11 @@ def test_a_forged_header_of_numpy_is_refused(shape: tuple[int, ...], dtype: str,
     answer = refusal(forged_npz(place / "data.npz", shape, dtype=dtype))
     assert answer is not None
     assert said in answer
+
+
+@pytest.mark.parametrize("name", [name for name in FORGERIES if name.startswith("npz header")])
+def test_a_header_of_numpy_that_is_no_header_is_refused(name: str, place: Path) -> None:
+    assert "data.npz" in (refusal(FORGERIES[name](place)) or "")
 
 
 def test_pickled_objects_are_never_loaded(place: Path) -> None:

@@ -78,6 +78,7 @@ class Agent:
         self.path, self.device = Path(path), check_device(device)
         self.plan = plan_of(learner or LEARNER, backbone or BACKBONE, seed or 0, settings or {})
         if self.exists:
+            self.folder.check_weights()
             kept = self.folder.plan
             chosen = (learner or kept.learner, backbone or kept.backbone, kept.seed if seed is None else seed)
             self.folder.check_plan(apply(AgentPlan(kept.config, *chosen), settings or {}))
@@ -269,7 +270,8 @@ class Agent:
 
         The files that only the past needs must be as they were written, too.
         """
-        self._learner()
+        for task in self.known_tasks():
+            task.raw_policy()  # raises unless its layout is that of its policy
         if self.exists:
             check_past(self.folder.store)
         return self.tasks
@@ -305,6 +307,7 @@ class Agent:
     def prune(self, keep: int = 0) -> int:
         """Deletes what only the past needs, but for the last `keep` states; returns the bytes that it freed."""
         with self._existing() as folder:
+            self._learner()  # raises if the present is damaged, since the past may be needed then
             return prune(folder.store, keep)
 
     def _existing(self) -> AgentFolder:

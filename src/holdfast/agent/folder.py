@@ -21,7 +21,7 @@ from holdfast.tasks.task import Task
 from holdfast.training.ranks import ranks
 
 LEARNING = ("learn", "resume")  # the events with which learning a task begins and goes on
-CONFIG, EVENTS, ROUTES = "config.json", "events.jsonl", "routes.json"
+CONFIG, EVENTS, ROUTES, HISTORY = "config.json", "events.jsonl", "routes.json", "history"
 
 
 class LearningFolder(ABC):
@@ -93,6 +93,9 @@ class LearningFolder(ABC):
 
     def check_weights(self) -> None:
         """Raises if there are results of tasks whose weights are lost: these tasks must not be learned again."""
+        had_weights = any(self.directory.exists(name) for name in (ROUTES, HISTORY))
+        if had_weights and not self.directory.exists(INDEX):
+            raise Mistake(f"{self.path} has results but no weights ({INDEX} is missing): restore them from a backup")
         known, learned = self._known(), len(self.store.learned)
         if known > learned:
             lost = "is missing" if learned == 0 else f"has {learned} of {known} tasks"

@@ -1,5 +1,7 @@
 """The record weights/index.json: which files hold what was learned, stage by stage, and what an agent was before."""
 
+import hashlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -69,6 +71,7 @@ class Stage:
         return replace(self, files={}, notes={})
 
 
+SEAL = "sha256"  # the field with the hash of the others
 AN_AGENTS = ("records", "certificates", "changes", "past")  # fields that only an agent has
 TOGETHER = Stage({}, {}, {"weights": 0, "memory": 0, "total": 0}, joint=True)
 
@@ -120,15 +123,20 @@ class Index:
 
     @classmethod
     def from_json(cls, record: Any) -> "Index":
-        """The index that a record describes; raises if it is none."""
+        """The index that a record describes; raises if it is none, or an agent's that was changed."""
+        if isinstance(record, dict) and record.get("changes"):
+            record = dict(record)
+            if record.pop(SEAL, None) != hash_of(record):
+                raise Mistake("it was changed after it was written")
         found = conform(record, cls)
         if both := found.used & set(found.unused):
             raise Mistake(f"{min(both)} is said to be used and not to be used")
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """The record that weights/index.json is."""
-        return {name: value for name, value in asdict(self).items() if value or name not in AN_AGENTS}
+        """The record that weights/index.json is; an agent's has a hash, since nothing else tells of changed records."""
+        record = {name: value for name, value in asdict(self).items() if value or name not in AN_AGENTS}
+        return {**record, SEAL: hash_of(record)} if self.changes else record
 
     def announcing(self, paths: list[str]) -> "Index":
         """The index while these files are written: if that is interrupted, they are known to be unused."""
@@ -183,6 +191,15 @@ class Index:
     def states(self) -> list[str]:
         """The files of the task that is being learned."""
         return [fit_state(len(self.stages), phase) for phase in self.phases]
+
+
+def hash_of(record: dict[str, Any]) -> str:
+    """A hash of plain data, equal before it is written and after it is read."""
+    try:
+        plain = json.dumps(json.loads(json.dumps(record)), sort_keys=True)
+    except RecursionError:
+        raise Mistake("it is nested too deeply") from None
+    return hashlib.sha256(plain.encode()).hexdigest()
 
 
 def is_memory(name: str) -> bool:

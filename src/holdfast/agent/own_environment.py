@@ -1,6 +1,7 @@
 """The environment of a user's task, as the network sees it."""
 
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -43,7 +44,9 @@ class Encoded(gymnasium.Wrapper):
 def make(environment: str, **settings: Any) -> gymnasium.Env:
     """The environment with this id."""
     try:
-        return gymnasium.make(environment, **settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as that there is a newer version
+            return gymnasium.make(environment, **settings)
     except (gymnasium.error.Error, ImportError, ValueError, TypeError) as problem:
         first = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
         unknown = isinstance(problem, gymnasium.error.NameNotFound | gymnasium.error.NamespaceNotFound)

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
@@ -21,6 +22,7 @@ from holdfast.errors import Mistake
 DEFLATE = 1_032  # the most bytes that deflate can make of one
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 OBSERVED = "observations/"  # parts of a Dict
+DAMAGES = (BadZipFile, zlib.error, TokenError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError)
 MEMBERS = 10_000  # most arrays in a file
 
 
@@ -34,7 +36,7 @@ def read_npz(path: Path) -> RawEpisodes:
             return _split_without_text({_name(member): _read(archive, member, path) for member in members}, path)
     except OSError as problem:
         raise unreadable(problem, path) from problem
-    except (BadZipFile, zlib.error, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError) as problem:
+    except DAMAGES as problem:
         raise damaged(path, problem) from problem
 
 

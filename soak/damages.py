@@ -1,4 +1,4 @@
-"""Ways to damage a run folder: each function damages one thing in it and returns the name of what it damaged."""
+"""Ways to damage a folder: each function damages one thing in it and returns the name of what it damaged."""
 
 import hashlib
 import json
@@ -12,9 +12,8 @@ from random import Random
 from typing import Any
 
 from safetensors.torch import load, save
+from torch import ones
 
-RECORDS = ("config.json", "weights/index.json", "matrix.json", "certificates.json", "routes.json", "losses.json")
-EVENTS = "events.jsonl"
 HERE = "@here@"  # stands in a tree for JSON that Python would not write
 DEEP = (900, 100_000)  # what Python's reader of JSON takes just so, and what it does not
 RAW = (
@@ -29,17 +28,23 @@ RAW = (
 
 @dataclass(frozen=True)
 class Target:
-    """A copy of a run folder that may be damaged, and what is around it."""
+    """A copy of a folder that may be damaged, and what is around it."""
 
     folder: Path
     victim: Path  # a folder outside
-    others: Sequence[Path]  # undamaged folders of other runs
+    others: Sequence[Path]  # other undamaged folders
     rng: Random
 
     def files(self, *suffixes: str) -> list[str]:
         """The names of its files."""
         found = (path for path in sorted(self.folder.rglob("*")) if path.is_file())
         return [str(path.relative_to(self.folder)) for path in found if not suffixes or path.suffix in suffixes]
+
+    def folders(self) -> list[str]:
+        """The names of its folders, and of some that it may have later."""
+        found = {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_dir()}
+        later = {"memory", "state", "tensorboard", "history"} if (self.folder / "weights").exists() else set()
+        return sorted(found | later)
 
 
 Damage = Callable[[Target], str]
@@ -52,22 +57,23 @@ def edited(edit: Edit) -> Damage:
     """A damage that changes the tree of a record, or of one event."""
 
     def damage(target: Target) -> str:
-        name = target.rng.choice([name for name in (*RECORDS, EVENTS) if (target.folder / name).exists()])
+        name = target.rng.choice(target.files(".json", ".jsonl"))
         path = target.folder / name
-        if name == EVENTS:
+        if name.endswith(".jsonl"):
             lines = path.read_text().splitlines()
             at = target.rng.randrange(len(lines))
-            lines[at] = _text(edit(json.loads(lines[at]), target.rng), target.rng)
+            lines[at] = filled(edit(json.loads(lines[at]), target.rng), target.rng)
             path.write_text("\n".join(lines) + "\n")
         else:
-            path.write_text(_text(edit(json.loads(path.read_text()), target.rng), target.rng))
+            path.write_text(filled(edit(json.loads(path.read_text()), target.rng), target.rng))
         return name
 
     damage.__name__ = edit.__name__
     return damage
 
 
-def _text(tree: Any, rng: Random) -> str:
+def filled(tree: Any, rng: Random) -> str:
+    """A tree as text; where an edit left its mark, something is said that Python would not write."""
     return json.dumps(tree).replace(json.dumps(HERE), rng.choice(RAW))
 
 
@@ -171,6 +177,29 @@ def byte_flipped(target: Target) -> str:
     return _rewrite(target, flip)
 
 
+def mutate(content: bytes, rng: Random) -> bytes:
+    """Several of: flipped bits, forged numbers, a truncation, pieces that are there twice, other bytes."""
+    found = bytearray(content)
+    for _ in range(rng.randrange(1, 5)):
+        at = rng.randrange(len(found))
+        match rng.randrange(5):
+            case 0:
+                found[at] ^= 1 << rng.randrange(8)
+            case 1:
+                found[at : at + 8] = rng.choice([b"\xff" * 8, bytes(8), b"\xff" * 7 + b"\x7f"])
+            case 2:
+                del found[max(at, 1) :]
+            case 3:
+                found[at:at] = found[at : at + rng.randrange(1, 64)]
+            case 4:
+                found[at] = rng.randrange(256)
+    return bytes(found)
+
+
+def mutated(target: Target) -> str:
+    return _rewrite(target, lambda content: mutate(content, target.rng))
+
+
 def cut_off(target: Target) -> str:
     return _rewrite(target, lambda content: content[: target.rng.randrange(len(content))])
 
@@ -207,7 +236,10 @@ def tensor_changed(target: Target) -> str:
 
     def change(content: bytes) -> bytes:
         tensors = {name: tensor.clone() for name, tensor in load(content).items()}
-        tensor = tensors[target.rng.choice(sorted(tensors))].reshape(-1)
+        names = sorted(name for name, tensor in tensors.items() if tensor.numel())
+        if not names:  # a task that needs nothing of its own
+            return save({"x": ones(1)})
+        tensor = tensors[target.rng.choice(names)].reshape(-1)
         value = target.rng.choice([float("nan"), 0.0, 1.0])
         tensor[target.rng.randrange(len(tensor))] = value if tensor.is_floating_point() or value == value else 1
         return save(tensors)
@@ -240,8 +272,7 @@ def replaced(make: Callable[[Path, Target], None]) -> Damage:
     """A damage that puts something else where a file or a folder was."""
 
     def damage(target: Target) -> str:
-        names = [*target.files(), "weights", "memory", "state", "tensorboard"]
-        path = target.folder / target.rng.choice(names)
+        path = target.folder / target.rng.choice([*target.files(), *target.folders()])
         if path.is_dir():
             shutil.rmtree(path)
         path.unlink(missing_ok=True)

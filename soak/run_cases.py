@@ -1,8 +1,8 @@
-"""Inputs for fuzzing: damaged run folders, odd names, and command lines and grids that make no sense."""
+"""Damaged run folders, odd names of them, and command lines and grids that make no sense."""
 
-import os
 import shlex
 import shutil
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -11,19 +11,24 @@ from typing import Any
 from holdfast.agent.settings import flattened
 from holdfast.cli.completion import words_of
 from holdfast.cli.main import COMMANDS, main
+from holdfast.evaluation.certificates import fingerprint, verdict
 from holdfast.registry import LEARNERS
-from holdfast.runs.configure import configure
+from holdfast.runs.configure import configure, learner_for, read_plan, suite_for
+from holdfast.runs.folder import RunFolder
 from holdfast.runs.options import Options
 from holdfast.study.export import export_runs
-from tests.damages import DAMAGES, OF_BYTES, OF_WEIGHTS, RAW, Target, stranger
+from soak.cases import Case, Workspace
+from soak.commands import Outcome
+from soak.damages import DAMAGES, OF_BYTES, OF_WEIGHTS, RAW, Target, stranger
 
-OLD = Path(__file__).parent / "fixtures" / "0.1"
+OLD = Path(__file__).parents[1] / "tests" / "fixtures" / "0.1"
 TINY = shlex.split(
     "--suite toy --budget smoke --fit.steps 2 --fit.batch 8 --net.width 16 --net.layers 1 --net.context 4 "
     "--protocol.episodes 2 --transitions 200 --no-tensorboard --device cpu"
 )
 RESUME = ["run", "--config"]
 READING = ("show", "table", "report")
+REWRITTEN = ("config.json", "events.jsonl", "matrix.json", "certificates.json", "routes.json", "weights/index.json")
 NAMES = (
     *("[red]mark[/red]", "[link=file:///x]y", "\x1b[31mred", "\u202etxet", "new\nline", "\udcff\udcfe", "é" * 50),
     *("a b", "it's", '"quoted"', "$(touch x)", "-dash", "--json", "x" * 255, "x" * 300, "%s%n", "*", "~", "a\\b"),
@@ -67,14 +72,22 @@ fit.steps = 5
 TOML = (*VALUES, *RAW, "[nan]", '[["x"]]', "1979-05-27", "true", '"toy"', '["single"]', "{a = 1}", "'''x", "[0, 0]")
 
 
-@dataclass(frozen=True)
-class Case:
-    """One input: what is wrong with it, and the words after `holdfast`."""
+def make_runs(workspace: Workspace) -> None:
+    """Makes the undamaged run folders: new ones, old ones, and exported ones."""
+    shutil.copytree(OLD, workspace.path / "runs")
+    for learner in ("affinity-l", "ewc"):
+        places = ["--cache", str(workspace.cache), "--out", str(workspace.path / "runs" / f"new-{learner}")]
+        main(["run", *TINY, "--quiet", "--learner", learner, *places])
+    export_runs([workspace.path / "runs" / "new-affinity-l"], workspace.path)
+    (workspace.path / "new-affinity-l").rename(workspace.path / "runs" / "exported")
 
-    kind: str
-    about: str
+
+@dataclass(frozen=True)
+class OnRun:
+    """A command on a run folder."""
+
     words: list[str]
-    base: Path | None = None  # the undamaged folder that `run` is a copy of
+    base: Path | None = None  # the undamaged folder that the run is a copy of
     folder: Path = Path("run")
     damaged: str = ""  # the name in it of what is damaged
 
@@ -88,87 +101,83 @@ class Case:
         """Whether the fingerprints of all tasks are computed anew, and are to be those of the undamaged folder."""
         return not self.learns_on and (self.words[0] == "evaluate" or self.words[:2] == RESUME)
 
+    def case(self, kind: str, about: str) -> Case:
+        """The command as an input."""
+        return Case(kind, about, self.words, self.may_change, self.check)
 
-@dataclass(frozen=True)
-class Workspace:
-    """Where everything happens: undamaged folders, a victim, and the working directory of the commands."""
+    def may_change(self, name: str, outcome: Outcome) -> bool:
+        """Whether the command has a reason to change this file."""
+        inside = name.removeprefix(f"{self.folder}/")
+        if inside == name:  # beside the folder, where --out may lead
+            return True
+        if self.words[0] in READING or (self.words[0] == "run" and "--dry" in self.words):
+            return False
+        if outcome.code == 2:
+            evaluated = self.words[0] == "evaluate" and inside == "matrix.json"  # what was evaluated before it ended
+            return evaluated or inside in (self.damaged, "events.jsonl", "config.json")  # where it is noted what begins
+        return inside in (self.damaged, *REWRITTEN) or self.learns_on
 
-    path: Path
+    def check(self, outcome: Outcome) -> Iterator[str]:
+        """Whether what was certified is true."""
+        if self.recomputes and outcome.code == 0 and "equal to the bit" in outcome.out and not self.is_true():
+            yield "certified what is not so"
 
-    @property
-    def bases(self) -> list[Path]:
-        """The undamaged folders."""
-        return sorted((self.path / "bases").iterdir())
-
-    @property
-    def victim(self) -> Path:
-        """A folder that no command has to do with."""
-        return self.path / "victim"
-
-    @property
-    def here(self) -> Path:
-        """The working directory."""
-        return self.path / "here"
-
-    def fill(self) -> None:
-        """Makes the undamaged folders: new ones, old ones, and exported ones."""
-        shutil.copytree(OLD, self.path / "bases")
-        for learner in ("affinity-l", "ewc"):
-            places = ["--cache", str(self.path / "cache"), "--out", str(self.path / "bases" / f"new-{learner}")]
-            main(["run", *TINY, "--quiet", "--learner", learner, *places])
-        export_runs([self.path / "bases" / "new-affinity-l"], self.path)
-        (self.path / "new-affinity-l").rename(self.path / "bases" / "exported")
-        self.victim.mkdir()
-        (self.victim / "thesis.txt").write_text("years")
-
-    def clear(self) -> None:
-        """Makes the working directory anew."""
-        shutil.rmtree(self.here, ignore_errors=True)
-        (self.here / "empty").mkdir(parents=True)
-        (self.here / "file").write_text("something")
-        (self.here / "loop").symlink_to("loop")
-        (self.here / "zeros").symlink_to("/dev/zero")
-        os.mkfifo(self.here / "pipe")
+    def is_true(self) -> bool:
+        """Whether policies are, to the bit, those of the undamaged folder, which did not change any."""
+        assert self.base
+        unchanged = "equal to the bit" in verdict(RunFolder(self.base).read_certificates())
+        return unchanged and fingerprints(self.folder) == fingerprints(self.base)
 
 
-# Inputs
+def fingerprints(path: Path) -> dict[str, str]:
+    """Computed from weights alone."""
+    folder = RunFolder(path)
+    plan = read_plan(folder.record["config"])
+    suite, last = suite_for(plan), folder.learned - 1
+    learner = learner_for(plan, suite, "cpu")
+    roles = {task.name: learner.role_in(task).record() for task in suite.tasks}  # which version 0.1 did not note
+    learner.restore(folder.store.snapshot(last, {"roles": roles, "routes": folder.routes_by(last)}))
+    return {name: fingerprint(learner.policy(name)) for name in learner.learned}
 
 
-def make_case(workspace: Workspace, rng: Random) -> Case:
-    """A random input, with the files that it needs."""
-    workspace.clear()
-    makers = (damaged_folder, damaged_cache, named_folder, bad_words, bad_grid)
-    return rng.choices(makers, weights=(68, 3, 4, 20, 5))[0](workspace, rng)
+def weights(path: Path) -> dict[str, bytes]:
+    """What a run learned."""
+    return {file.name: file.read_bytes() for file in (path / "weights").iterdir()}
 
 
-def damaged_folder(workspace: Workspace, rng: Random) -> Case:
+def damaged_run(workspace: Workspace, rng: Random) -> Case:
     """A command on a folder in which one thing is damaged."""
     damage = rng.choice(DAMAGES)
-    base = rng.choice([path for path in workspace.bases if damage not in OF_WEIGHTS or (path / "weights").exists()])
-    others = [other for other in workspace.bases if other != base]
+    base = rng.choice([path for path in workspace.runs if damage not in OF_WEIGHTS or (path / "weights").exists()])
+    others = [other for other in workspace.runs if other != base]
     shutil.copytree(base, workspace.here / "run")
     name = damage(Target(workspace.here / "run", workspace.victim, others, rng))
     damaged = "" if damage is stranger else name
     words = folder_words(Path("run"), base, rng)
-    return Case(damage.__name__.replace("_", " "), f"{name} of {base.name}", words, base, damaged=damaged)
+    return OnRun(words, base, damaged=damaged).case("runs", f"{damage.__name__}: {name} of {base.name}")
 
 
 def damaged_cache(workspace: Workspace, rng: Random) -> Case:
     """A run that shares a cache in which one thing is damaged."""
     shutil.copytree(workspace.path / "cache", workspace.here / "cache")
     damage = rng.choice(OF_BYTES)
-    name = damage(Target(workspace.here / "cache", workspace.victim, workspace.bases, rng))
+    name = damage(Target(workspace.here / "cache", workspace.victim, workspace.runs, rng))
     words = ["run", *TINY, "--learner", "ewc", "--cache", "cache", "--out", "run"]
-    return Case("cache", f"{damage.__name__} {name}", words)
+
+    def check(outcome: Outcome) -> Iterator[str]:
+        if outcome.code == 0 and weights(Path("run")) != weights(workspace.path / "runs" / "new-ewc"):
+            yield "learned something else"
+
+    return Case("caches", f"{damage.__name__}: {name}", words, OnRun(words).may_change, check)
 
 
 def named_folder(workspace: Workspace, rng: Random) -> Case:
     """A command on an undamaged folder of an odd name."""
-    base, name = rng.choice(workspace.bases), rng.choice(NAMES)
+    base, name = rng.choice(workspace.runs), rng.choice(NAMES)
     if len(name) < 256:
         shutil.copytree(base, workspace.here / name)
     folder = Path(name if rng.random() < 0.5 else f"./{name}")
-    return Case("name of the folder", repr(name), folder_words(folder, base, rng), base, folder)
+    return OnRun(folder_words(folder, base, rng), base, folder).case("names", f"a run in {name!r}")
 
 
 def folder_words(folder: Path, base: Path, rng: Random) -> list[str]:
@@ -195,7 +204,7 @@ def folder_words(folder: Path, base: Path, rng: Random) -> list[str]:
 
 def bad_words(workspace: Workspace, rng: Random) -> Case:
     """A command with flags and values that make no sense, or little."""
-    base = rng.choice(workspace.bases)
+    base = rng.choice(workspace.runs)
     shutil.copytree(base, workspace.here / "run")
     name = rng.choice([*COMMANDS, *4 * ["run"], *READING, "evaluate", "expert", "help", rng.choice(VALUES)])
     words = [name, *first_words(name, rng)]
@@ -208,7 +217,7 @@ def bad_words(workspace: Workspace, rng: Random) -> Case:
         words += ["--learner", usual["--learner"]]
     if name == "run" and any(is_large(word) for word in words[1 + len(TINY) :]):
         words.append("--dry")  # large, right, and long
-    return Case(f"words after {name}" if name in COMMANDS else "words", "", words, base)
+    return OnRun(words, base).case("words", f"after {name!r}")
 
 
 def usual_values(name: str, learner: str) -> dict[str, Any]:
@@ -260,4 +269,4 @@ def bad_grid(workspace: Workspace, rng: Random) -> Case:
             [b"", b"\xff", b"\x00", b"a." * 10_000 + b"a = 1"]
         )
     (workspace.here / "grid.toml").write_bytes(content)
-    return Case("grid", "", ["sweep", "grid.toml", "--dry"])
+    return OnRun(["sweep", "grid.toml", "--dry"]).case("grids", f"line {at + 1}")
