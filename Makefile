@@ -10,7 +10,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tensorboard,atari,panda,metaworld,datasets,onnx,tune,ray,report,docs,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tensorboard,atari,panda,metaworld,datasets,onnx,tune,ray,report,tutorial,docs,dev]'
 	touch $(READY)
 
 run: $(READY)

@@ -287,7 +287,7 @@ def test_the_command_line_learns_lists_and_verifies(tmp_path, capsys):
     told = capsys.readouterr().out
     assert "learned      balance, from 3 episodes" in told
     assert "episodes in CartPole-v1" in told
-    assert "certificate  every task equal to the bit" in told
+    assert "certificate  1 task equal to the bit" in told
     main(["agent", "list", folder, "--json"])
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["task"], listed["copy"], listed["episodes"]) == ("balance", 0, 3)

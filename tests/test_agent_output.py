@@ -58,7 +58,7 @@ def test_learning_prints_the_route_and_its_reason_the_scores_the_bytes_and_the_c
     assert found["nearest"] == "first"
     assert found["bytes"]["task"] == Agent(tmp_path / "agent", device="cpu").bytes_of("second") > 0
     assert found["bytes"]["weights"] > found["bytes"]["task"]
-    assert found["certificate"] == "every task equal to the bit after each of 2 stages"
+    assert found["certificate"] == "all 2 tasks equal to the bit"
     main([*words, "third", "--data", str(data), "--budget", "smoke", "--quiet"])
     told = capsys.readouterr().out
     route = Agent(tmp_path / "agent", device="cpu").folder.routes_by(3)[-1]

@@ -3,7 +3,10 @@
 - Python is run, and so are `holdfast` commands in blocks of the languages `sh` and `console`. On pages that show no
   output, the budget `smoke` of the toy suites has fewer steps than a user's, to save time.
 - In a `console` block, what stands below a command is compared with what the command prints: words and zeros must be
-  the same. Other numbers are not compared, since they depend on the machine. A line `...` leaves lines out.
+  the same. Other numbers are not compared, since they depend on the machine. A line `...` leaves lines out. A command
+  below which a sentence begins with `holdfast:` must fail with this sentence.
+- A line `BUDGET=quick` in an `sh` block is a shell's variable, which the commands of its block use as `$BUDGET`, and
+  those of the page's later blocks. The tests set it to `smoke`, to save time.
 - `make` takes minutes: `make --dry-run` must know the target, and the `holdfast` commands it would run must exist.
 - `text` blocks hold results, and commands that take long or need data, a GPU or a cluster. These are not run: their
   commands, modules (`python -m`), scripts, extras (`pip`) and flags must exist.
@@ -23,7 +26,7 @@ from operator import attrgetter
 from pathlib import Path
 from runpy import run_module
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -50,6 +53,8 @@ SIGNATURE = re.compile(
     r"`([a-z_]+(?:/[a-z_]+)*)\.py:([A-Za-z_][\w.]*)\(([^)]*)\)`"
 )  # `data/windows.py:EqualShares(parts)`
 TEST = re.compile(r"`(test_\w+)`")
+VARIABLE = re.compile(r"^([A-Z]+)=\w+$", re.MULTILINE)  # set in a shell
+SHORTER = {"BUDGET": "smoke"}  # what the tests set a variable to
 PROGRAMS = ("holdfast", "make", "pip", "python", "torchrun")
 NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -91,6 +96,20 @@ def commands(block: Block) -> list[list[str]]:
     return [words for words in map(holdfast_words, lines(block)) if words]
 
 
+def with_variables(page: Path) -> list[Block]:
+    """The blocks of a page, with variables replaced by what the tests set them to."""
+    known: dict[str, str] = {}
+    replaced = []
+    for block in blocks(page):
+        if block.language in ("sh", "console"):
+            known |= {name: SHORTER[name] for name in VARIABLE.findall(block.content)}
+        content = block.content
+        for name, value in known.items():
+            content = content.replace(f"${name}", value)
+        replaced.append(block._replace(content=content))
+    return replaced
+
+
 def holdfast_words(words: list[str]) -> list[str]:
     """What a command line tells holdfast; nothing if it runs something else."""
     if words[0] == "holdfast":
@@ -117,11 +136,17 @@ def anchors(page: Path) -> set[str]:
 
 def succeed(words: list[str]) -> None:
     """Runs a command that must not fail; help ends with exit code 0."""
+    code = exit_code(words)
+    assert not code, f"holdfast {shlex.join(words)} ended with {code}"
+
+
+def exit_code(words: list[str]) -> Any:
+    """Runs a command; returns how it ended."""
     try:
         main(words)
     except SystemExit as end:
-        if end.code:
-            pytest.fail(f"holdfast {shlex.join(words)} ended with {end.code}")
+        return end.code
+    return 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
@@ -138,7 +163,8 @@ TARGETS = sorted({words[1] for page in PAGES for block in blocks(page) for words
 def test_every_line_of_a_block_of_commands_is_run_or_made(page: Path) -> None:
     for block in blocks(page):
         if block.language == "sh":
-            shown = [line for line in block.content.splitlines() if line and not line.startswith("#")]
+            content = VARIABLE.sub("", block.content)
+            shown = [line for line in content.splitlines() if line and not line.startswith("#")]
             known = [words for words in lines(block) if words[0] == "make" or holdfast_words(words)]
             assert len(shown) == len(known), f"{page.name}:{block.line} has a line that no test runs"
 
@@ -261,18 +287,19 @@ def test_what_a_page_shows_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     if "console" not in {block.language for block in blocks(page)}:
         monkeypatch.setitem(BUDGETS["smoke"], "fit.steps", 10)
     module = ModuleType("page")  # one namespace for all blocks of a page, with a file, where help texts are read from
     module.__file__ = str(tmp_path / "page.py")
     monkeypatch.setitem(sys.modules, "page", module)
-    code = {block: "\n" * (block.line - 1) + block.content for block in blocks(page)}  # at the page's own lines
     Path(module.__file__).write_text(python_of(page), encoding="utf-8")
-    for block in blocks(page):
+    for block in with_variables(page):
         if written := FILE.match(block.content):
             Path(written[1]).write_text(block.content, encoding="utf-8")
         elif block.language == "python":
-            exec(compile(code[block], module.__file__, "exec"), module.__dict__)
+            code = "\n" * (block.line - 1) + block.content  # at the page's own lines
+            exec(compile(code, module.__file__, "exec"), module.__dict__)
         elif block.language == "sh":
             for words in commands(block):
                 succeed(words)
@@ -280,8 +307,10 @@ def test_what_a_page_shows_runs(
             for part in re.split(r"^\$ ", block.content, flags=re.MULTILINE)[1:]:
                 command, _, shown = part.partition("\n")
                 capsys.readouterr()
-                succeed(holdfast_words(shlex.split(command, comments=True)))
-                compare(shown, capsys.readouterr().out)
+                ended = exit_code(holdfast_words(shlex.split(command, comments=True)))
+                printed, failed = capsys.readouterr()
+                assert bool(ended) == shown.startswith("holdfast: "), f"{command} ended with {ended}: {failed}"
+                compare(shown, failed if ended else printed)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)

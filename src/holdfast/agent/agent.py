@@ -1,7 +1,7 @@
 """The agent: a folder that learns one dataset after another, keeps all of them to the bit, and acts."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -36,7 +36,7 @@ from holdfast.agent.unnamed_policy import UnnamedPolicy
 from holdfast.data.episodes import Dataset
 from holdfast.data.sources import Where
 from holdfast.errors import Mistake
-from holdfast.evaluation.certificates import verdict
+from holdfast.evaluation.certificates import Certificate, changed, verdict
 from holdfast.evaluation.film import check_video
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.learners.learner import Learner, learner_spec
@@ -169,7 +169,7 @@ class Agent:
             session.screen.show(f"play {name}", 0, EPISODES)
             played = self.play(name, record.environment)
             session.screen.show(f"play {name}", EPISODES, EPISODES)
-        return Learned(name, record, route, cost, played, notes, verdict(session.certificates), compared)
+        return Learned(name, record, route, cost, played, notes, retention(session.certificates), compared)
 
     def preview(self, name: str, data: Where, env: str | None = None, budget: str = "quick") -> Preview:
         """Where a task would go and why, and what it would cost; nothing is trained or written."""
@@ -364,6 +364,14 @@ class Agent:
         found = played(name, policy, record.read_layout(), environment, episodes=episodes, video=film)
         self.folder.event("play", task=name, environment=environment, mean=found.mean, episodes=episodes)
         return found
+
+
+def retention(certificates: Sequence[Certificate]) -> str:
+    """In words, whether all tasks are as they were when they were learned."""
+    if changed(certificates):
+        return verdict(certificates)
+    count = len({one.task for one in certificates})
+    return "1 task equal to the bit" if count == 1 else f"all {count} tasks equal to the bit"
 
 
 def plan_of(learner: str, backbone: str, seed: int, settings: Settings) -> AgentPlan:
