@@ -6,12 +6,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, overload
 
 from holdfast.agent.agent_folder import AgentFolder
 from holdfast.agent.changes import Change
-from holdfast.agent.configure import HOLDFAST, apply, default_config
+from holdfast.agent.configure import apply
 from holdfast.agent.devices import check_device, check_memory
 from holdfast.agent.export import Export, export
 from holdfast.agent.folder import CONFIG
@@ -19,6 +18,7 @@ from holdfast.agent.history import check_past, go_back, prune, store_at
 from holdfast.agent.identify import Identification, KnownTask, identify, known_tasks
 from holdfast.agent.install import Installed, adopt, install
 from holdfast.agent.learning import AgentSession, Learned, make_room
+from holdfast.agent.new_agent import BACKBONE, LEARNER, plan_of
 from holdfast.agent.own_environment import is_installed, make
 from holdfast.agent.own_task import own_task
 from holdfast.agent.pack import Packed, packed_task, read_pack, write_pack
@@ -46,16 +46,6 @@ from holdfast.tasks.suite import Settings
 from holdfast.tasks.task import check_name
 from holdfast.training.cache import NoCache
 
-LEARNER, BACKBONE = "affinity-l", "dt"
-SETTINGS: Settings = MappingProxyType(
-    {
-        **HOLDFAST,
-        "net.timesteps": "waves",  # a table of timesteps would be the largest part of every task
-        "fit.whole": False,
-        "fit.learning_rate": 1e-3,
-        "fit.schedule": "one-cycle",
-    }
-)
 BUDGETS: Mapping[str, int] = {"smoke": 20, "quick": 500, "full": 20_000}  # training steps
 SAVE_EVERY = 30.0  # seconds between two saves of a task that is being learned
 EPISODES = 10  # that are played in the environment after learning
@@ -372,12 +362,6 @@ def retention(certificates: Sequence[Certificate]) -> str:
         return verdict(certificates)
     count = len({one.task for one in certificates})
     return "1 task equal to the bit" if count == 1 else f"all {count} tasks equal to the bit"
-
-
-def plan_of(learner: str, backbone: str, seed: int, settings: Settings) -> AgentPlan:
-    """The plan of a new agent."""
-    plan = AgentPlan(default_config(learner, backbone), learner, backbone, seed)
-    return apply(apply(plan, SETTINGS), settings)
 
 
 def budget_steps(budget: str) -> int:
