@@ -19,8 +19,9 @@ run: $(READY)
 test: $(READY) browser
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-# Ten thousand damaged and forged inputs.
+# Random changes of an agent with kills in between, then ten thousand damaged and forged inputs.
 soak: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m soak.soak
 	OMP_NUM_THREADS=1 $(BIN)/python -m soak.fuzz
 
 # The page is tested in a real browser. It is installed where that takes no password; elsewhere, its tests say so.

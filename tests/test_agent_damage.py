@@ -3,13 +3,17 @@
 import json
 import shutil
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from soak.soak import Soak, soak
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.index import SEAL, hash_of
 from holdfast.agent.own_environment import make
+from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from tests.agents import learn, new_agent
 from tests.test_mistakes import command
@@ -79,3 +83,36 @@ def test_what_an_environments_library_warns_of_is_not_printed_by_every_command()
     with warnings.catch_warnings(record=True) as warned:
         make("CartPole").close()  # Gymnasium warns of a name without a version
     assert not warned
+
+
+FORGED: list[tuple[str, Any]] = [
+    ("changes.0.at", "2026-01-01Ta1:00"),
+    ("records.swing.layout.actions", ["x"]),
+    ("stages.1.notes.deep", json.loads(900 * "[" + 900 * "]")),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), FORGED, ids=[name for name, _ in FORGED])
+@pytest.mark.parametrize("verb", ["verify", "history", "prune"])
+def test_an_index_that_a_stranger_wrote_is_refused_in_one_sentence(
+    verb: str, field: str, value: Any, agent: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = agent / "weights" / "index.json"
+    record = json.loads(index.read_text())
+    *inner, last = field.split(".")
+    place = record
+    for name in inner:
+        place = place[int(name) if isinstance(place, list) else name]
+    place[last] = value
+    del record[SEAL]
+    index.write_text(json.dumps({**record, SEAL: hash_of(record)}))
+    with pytest.raises(SystemExit) if verb == "verify" or "layout" not in field else nullcontext():
+        main(["agent", verb, str(agent)])
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) <= 1
+    assert "Traceback" not in said
+
+
+def test_random_changes_with_kills_in_between_leave_all_other_tasks_equal_to_the_bit(tmp_path: Path) -> None:
+    soaked = soak(Soak(tasks=3, seed=1), tmp_path)
+    assert soaked.counts["learn"] >= 3

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from holdfast.data.validation import shown
 from holdfast.errors import Mistake
 from holdfast.evaluation.certificates import HASH, Certificate
 
@@ -36,6 +37,10 @@ class Change:
     def __post_init__(self) -> None:
         if min(self.number, self.written) < 0:
             raise Mistake(f"the number and the bytes of a change must be at least 0, got {self}")
+        try:
+            datetime.fromisoformat(self.at).timestamp()
+        except (ValueError, OverflowError) as problem:
+            raise Mistake(f"the time of a change must be a date, got {shown(self.at)}") from problem
 
     @property
     def words(self) -> str:

@@ -129,6 +129,10 @@ class Index:
             if record.pop(SEAL, None) != hash_of(record):
                 raise Mistake("it was changed after it was written")
         found = conform(record, cls)
+        try:
+            asdict(found)
+        except RecursionError:
+            raise Mistake("it is nested too deeply") from None
         if both := found.used & set(found.unused):
             raise Mistake(f"{min(both)} is said to be used and not to be used")
         return found

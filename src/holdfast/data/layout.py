@@ -88,7 +88,7 @@ class Layout:
         try:
             parts = tuple(_read(part, PARTS, "parts") for part in record["parts"])
             return cls(parts, _read(record["actions"], ACTIONS, "actions"))
-        except (KeyError, TypeError, AttributeError) as problem:
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise Mistake(f"the recorded layout is damaged ({problem})") from problem
 
 

@@ -37,7 +37,7 @@ def read_npz(path: Path) -> RawEpisodes:
     except OSError as problem:
         raise unreadable(problem, path) from problem
     except DAMAGES as problem:
-        raise damaged(path, problem) from problem
+        raise damaged(path, str(problem)[:200]) from problem  # NumPy repeats the header, however long it is
 
 
 def _split_without_text(arrays: Mapping[str, np.ndarray | None], path: Path) -> RawEpisodes:
