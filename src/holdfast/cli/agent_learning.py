@@ -193,7 +193,8 @@ def learned_lines(learned: Learned) -> Iterator[tuple[str, str]]:
     if record.score:
         yield "score", scored(record)
     if learned.played:
-        played = f"mean return {learned.played.mean:.4g} over {learned.played.distinct} episodes"
+        count = learned.played.distinct
+        played = f"mean return {learned.played.mean:.4g} over {count} {'episode' if count == 1 else 'episodes'}"
         yield "played", f"{played} in {record.environment}"
     yield (
         "cost",
