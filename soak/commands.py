@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from holdfast.cli.main import main
 
-CPU, PATIENCE, MEMORY = 20, 120, 2**30  # seconds of the processor, seconds of the clock, bytes more than before
+CPU, PATIENCE, MEMORY = 20, 120, 2**31  # seconds of the processor, seconds of the clock, bytes more than before
 PROGRESS = ("task ", "film ", "holdfast: skipped: ")  # how lines begin that stand on stderr beside the sentence
 
 
