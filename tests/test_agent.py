@@ -305,7 +305,7 @@ def test_the_command_line_learns_lists_and_verifies(tmp_path, capsys):
     main(["agent", "export", folder, "balance", "--to", str(tmp_path / "balance")])
     assert "folder" in capsys.readouterr().out
     main(["agent", "verify", folder])
-    assert "all 1 tasks are equal to the bit" in capsys.readouterr().out
+    assert "every task is equal to the bit to its certificate: balance" in capsys.readouterr().out
     for words, sentence in (
         (["agent", "verify", str(tmp_path / "none")], "there is no agent in"),
         (["agent", "lern", folder], "did you mean learn"),

@@ -77,4 +77,5 @@ def verify(command: VerifyCommand) -> None:
     if command.json:
         print_json({"tasks": tasks, "equal": True})
         return
-    print_lines(f"all {len(tasks)} tasks are equal to the bit to their certificates: {', '.join(tasks)}")
+    names = ", ".join(tasks) or "there is none yet"
+    print_lines(f"every task is equal to the bit to its certificate: {names}")
