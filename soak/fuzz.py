@@ -152,8 +152,9 @@ def _content(path: str) -> str:
 
 
 def originals(workspace: Workspace) -> dict[str, tuple[int, int]]:
-    """The size and time of every undamaged file."""
-    files = (path for path in workspace.path.rglob("*") if path.is_file() and not path.is_relative_to(workspace.here))
+    """The size and time of every undamaged file; a command that is told to write to ../up/x may do so."""
+    named = (workspace.here, workspace.path / "up")
+    files = (path for path in workspace.path.rglob("*") if path.is_file() and not any(map(path.is_relative_to, named)))
     return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
 
 
