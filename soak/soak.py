@@ -97,7 +97,7 @@ class Soaking:
         if self.rng.random() < 0.2:
             del arrays["rewards"]
         np.savez(self.place / f"{name}.npz", **arrays)
-        self.known.probes.setdefault(name, [row(played[0].observations, step) for step in range(PROBES)])
+        self.known.probes[name] = [row(played[0].observations, step) for step in range(PROBES)]
         return str(self.place / f"{name}.npz")
 
     def actions(self) -> dict[str, bytes]:
@@ -202,9 +202,10 @@ class Soaking:
         """Deletes most of the past."""
         self.change("prune", "--keep", str(self.rng.randrange(4)))
 
-    def two_at_once(self, name: str) -> None:
+    def two_at_once(self, _: str) -> None:
         """Two processes learn into the agent: both are done one after the other, or one is refused."""
-        names = [f"{name}-left", f"{name}-right"]
+        self.counts["two at once"] += 1
+        names = [f"pair-{self.counts['two at once']}-{side}" for side in ("left", "right")]
         lines = [["agent", "learn", str(self.folder), one, "--data", self.data(one), *SMOKE] for one in names]
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in [self.start(line) for line in lines]]
         if not set(codes) <= {0, BUSY} or 0 not in codes:

@@ -51,7 +51,7 @@ def test_an_input_that_ends_the_process_is_named_and_the_others_are_still_tried(
         "tried = soak.fuzz.tried\n"
         "soak.fuzz.tried = lambda w, s, n, shell: os._exit(9) if n == 1 else tried(w, s, n, shell)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[1]}")
     given = list(carried_out(workspace, range(3), Fuzz(count=3, shell=0)))
     assert [(one.number, one.end) for one in given if one.end == "failed"] == [(1, "failed")]
     assert [one.number for one in given] == [0, 1, 2]

@@ -216,7 +216,8 @@ def test_other_data_than_the_run_began_with_is_refused(tmp_path):
     record = json.loads((tmp_path / "run" / "config.json").read_text())
     record["datasets"][found.names[0]] = "0" * 64
     (tmp_path / "run" / "config.json").write_text(json.dumps(record))
-    for path in [*(tmp_path / "run" / "weights").glob("*"), tmp_path / "run" / "certificates.json"]:
+    records = (tmp_path / "run" / name for name in ("certificates.json", "routes.json"))
+    for path in [*(tmp_path / "run" / "weights").glob("*"), *records]:
         path.unlink()
     with pytest.raises(Mistake, match="changed since"):
         run(found, tiny_learner("naive", found), tmp_path / "run", QUIET)
