@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from tests.recorded_data import ENVIRONMENTS, as_dicts, play
+from tests.recorded_data import ENVIRONMENTS, as_dicts, play, row
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.exported_folder import load_exported
@@ -119,15 +119,6 @@ def probes(name: str) -> list[Any]:
     """The first recorded observations of an environment."""
     seen = play(ENVIRONMENTS[name], 1)[0].observations
     return [row(seen, step) for step in range(PROBES)]
-
-
-def row(observations: Any, step: int) -> Any:
-    """The observation of one step, in whatever structure."""
-    if isinstance(observations, dict):
-        return {key: row(part, step) for key, part in observations.items()}
-    if isinstance(observations, tuple):
-        return tuple(row(part, step) for part in observations)
-    return observations[step]
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 import tyro
 from gymnasium import spaces
-from tests.recorded_data import Spaces, flat, play
+from tests.recorded_data import Spaces, flat, play, row
 
 from holdfast.agent.agent import Agent
 from holdfast.errors import BUSY
-from soak.agent_cases import STEPS, TINY, row
+from soak.agent_cases import STEPS, TINY
 from soak.commands import in_process
 from soak.fuzz import say
 

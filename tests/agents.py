@@ -1,7 +1,8 @@
 """Agents small enough for a law to be checked in a second, and all that they are."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from holdfast.agent.agent import Agent, Learned
+from holdfast.errors import Interrupted
 from tests.cuts import PowerCut, cut_after
 from tests.recorded_data import ENVIRONMENTS, as_dicts, play
 from tests.tiny import SMALL
@@ -40,6 +42,20 @@ def actions(agent: Agent, name: str, kind: str) -> bytes:
     policy.reset()
     acted = [policy.act(episode["observations"][step], 1.0) for step in range(len(episode["rewards"]))]
     return b"".join(np.asarray(action).tobytes() for action in acted)
+
+
+@contextmanager
+def interrupted(monkeypatch: pytest.MonkeyPatch, before: str = "session.Session.commit") -> Iterator[None]:
+    """Learning is saved whenever it can be, and interrupted before this method of a module in holdfast.agent."""
+
+    def stopped(*_: Any) -> None:
+        raise Interrupted("interrupted", 2)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
+        patch.setattr(f"holdfast.agent.{before}", stopped)
+        with pytest.raises(Interrupted):
+            yield
 
 
 def state(agent: Agent) -> dict[str, Any]:

@@ -76,6 +76,15 @@ def stack(rows: list[Any]) -> Any:
     return np.stack([np.asarray(row) for row in rows])
 
 
+def row(observations: Any, step: int) -> Any:
+    """The raw observation of one step, in whatever structure."""
+    if isinstance(observations, dict):
+        return {key: row(part, step) for key, part in observations.items()}
+    if isinstance(observations, tuple):
+        return tuple(row(part, step) for part in observations)
+    return observations[step]
+
+
 def play(make: Callable[[], gymnasium.Env], episodes: int = 3) -> list[Played]:
     """Episodes of random actions."""
     env, played = make(), []

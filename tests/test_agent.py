@@ -14,9 +14,10 @@ import holdfast
 from holdfast.agent.agent import Agent, Learned
 from holdfast.agent.exported_folder import load_exported
 from holdfast.cli.main import main
-from holdfast.errors import Busy, Interrupted, Mistake
+from holdfast.errors import Busy, Mistake
 from holdfast.tasks.recorded import read
-from tests.recorded_data import ENVIRONMENTS, Played, as_dicts, play, write_npz
+from tests.agents import interrupted
+from tests.recorded_data import ENVIRONMENTS, Played, as_dicts, play, row, write_npz
 from tests.tiny import QUIET, SMALL, contents, tiny_learner, tiny_suite
 
 KINDS = ["cartpole", "pendulum", "dict", "multi", "taxi", "images", "tuple"]
@@ -34,15 +35,6 @@ def learn(agent: Agent, name: str, kind: str, **more: Any) -> Learned:
 
 def played(kind: str) -> list[Played]:
     return play(ENVIRONMENTS[kind])
-
-
-def row(observations: Any, step: int) -> Any:
-    """The raw observation of one step."""
-    if isinstance(observations, dict):
-        return {key: row(part, step) for key, part in observations.items()}
-    if isinstance(observations, tuple):
-        return tuple(row(part, step) for part in observations)
-    return observations[step]
 
 
 def actions(agent: Agent, name: str, kind: str) -> bytes:
@@ -131,14 +123,8 @@ def test_interrupted_learning_continues_and_ends_at_the_same_bits(tmp_path, monk
     learn(whole, "swing", "pendulum")
     agent = Agent(tmp_path / "agent", settings=SETTINGS, device="cpu")
 
-    def stopped(recorder, *_):
-        raise Interrupted("interrupted", 2)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
-        patch.setattr("holdfast.agent.session.Session.commit", stopped)
-        with pytest.raises(Interrupted):
-            learn(agent, "swing", "pendulum")
+    with interrupted(monkeypatch):
+        learn(agent, "swing", "pendulum")
     assert agent.tasks == []
     learn(agent, "swing", "pendulum")
     assert [one.fingerprint for one in agent.folder.read_certificates()] == [
@@ -153,14 +139,8 @@ def test_interrupted_learning_with_another_budget_begins_anew(tmp_path, monkeypa
     whole.learn("swing", data, budget="quick", quiet=True)
     agent = Agent(tmp_path / "agent", settings=SETTINGS, device="cpu")
 
-    def stopped(recorder, *_):
-        raise Interrupted("interrupted", 2)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
-        patch.setattr("holdfast.agent.session.Session.commit", stopped)
-        with pytest.raises(Interrupted):
-            agent.learn("swing", data, budget="smoke", quiet=True)
+    with interrupted(monkeypatch):
+        agent.learn("swing", data, budget="smoke", quiet=True)
     agent.learn("swing", data, budget="quick", quiet=True)
     assert [one.fingerprint for one in agent.folder.read_certificates()] == [
         one.fingerprint for one in whole.folder.read_certificates()
@@ -253,7 +233,7 @@ def test_a_mistake_with_the_first_task_leaves_no_folder(agent):
 
 def test_data_whose_environment_is_not_installed_is_learned_and_not_played(agent, monkeypatch):
     named = replace(read(as_dicts(played("pendulum"))), environment="Gone-v0")
-    monkeypatch.setattr("holdfast.agent.agent.read", lambda *_: named)
+    monkeypatch.setattr("holdfast.agent.own_task.read", lambda *_: named)
     learned = learn(agent, "swing", "pendulum")
     assert learned.played is None
     assert "Its environment Gone-v0 is not installed here, so the policy is not played." in learned.notes

@@ -12,11 +12,11 @@ import pytest
 from holdfast.agent.agent import Agent
 from holdfast.agent.events import training_seconds
 from holdfast.cli.main import main
-from holdfast.errors import Busy, Interrupted, Mistake
+from holdfast.errors import Busy, Mistake
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.more import learn_more
 from holdfast.runs.run import reopen, run
-from tests.agents import actions, check_power_cuts, learn, new_agent, state
+from tests.agents import actions, check_power_cuts, interrupted, learn, new_agent, state
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
 TASKS = {"swing": "pendulum", "balance": "cartpole", "swing-2": "pendulum"}
@@ -118,15 +118,9 @@ def test_agents_of_every_kind_of_learner_go_back(name: str, tmp_path: Path) -> N
 def test_a_task_that_is_being_learned_is_dropped_by_a_rollback(
     agent: Agent, states: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: Any) -> None:
-        raise Interrupted("interrupted", 2)
-
     agent.rollback(2)
-    with monkeypatch.context() as patch:
-        patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
-        patch.setattr("holdfast.agent.session.Session.commit", stopped)
-        with pytest.raises(Interrupted):
-            learn(agent, "swing-2", "pendulum")
+    with interrupted(monkeypatch):
+        learn(agent, "swing-2", "pendulum")
     assert list((agent.path / "state").iterdir())
     assert any(event.get("task") == "swing-2" and event.get("stage") == 4 for event in agent.folder.events())
     agent.rollback(1)
@@ -251,14 +245,8 @@ def test_an_unfinished_task_survives_prune(agent: Agent, monkeypatch: pytest.Mon
     whole = Agent(shutil.copytree(agent.path, tmp_path / "whole"), device="cpu")
     learn(whole, "more", "cartpole")
 
-    def stopped(*_: Any) -> None:
-        raise Interrupted("interrupted", 2)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
-        patch.setattr("holdfast.agent.session.Session.commit", stopped)
-        with pytest.raises(Interrupted):
-            learn(agent, "more", "cartpole")
+    with interrupted(monkeypatch):
+        learn(agent, "more", "cartpole")
     agent.prune()
     assert list((agent.path / "state").iterdir())
     learn(agent, "more", "cartpole")

@@ -11,9 +11,9 @@ import pytest
 from holdfast.agent.agent import Agent
 from holdfast.agent.learning import Comparison
 from holdfast.cli.main import main
-from holdfast.errors import Interrupted, Mistake
+from holdfast.errors import Mistake
 from holdfast.runs.run import run
-from tests.agents import actions, check_power_cuts, learn, new_agent, state
+from tests.agents import actions, check_power_cuts, interrupted, learn, new_agent, state
 from tests.recorded_data import ENVIRONMENTS, as_dicts, play, write_npz
 from tests.tiny import QUIET, tiny_learner, tiny_suite
 
@@ -117,14 +117,8 @@ def test_an_interrupted_replacement_leaves_the_old_one_and_goes_on(
     verdicts[:] = [True, True]
     replace(whole, "swing", "pendulum")
 
-    def stopped(*_: Any) -> None:
-        raise Interrupted("interrupted", 2)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
-        patch.setattr("holdfast.agent.learning.AgentSession.keep", stopped)
-        with pytest.raises(Interrupted):
-            replace(agent, "swing", "pendulum")
+    with interrupted(monkeypatch, "learning.AgentSession.keep"):
+        replace(agent, "swing", "pendulum")
     assert state(agent) == before
     assert list((agent.path / "state").iterdir())
     replace(agent, "swing", "pendulum")

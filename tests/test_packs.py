@@ -19,11 +19,11 @@ from holdfast.agent.pack import LARGEST_RECORD, RECORD
 from holdfast.cli.completion import words_of
 from holdfast.cli.main import main
 from holdfast.data.files import sealed, unsealed
-from holdfast.errors import Busy, Interrupted, Mistake
+from holdfast.errors import Busy, Mistake
 from holdfast.learners.learner import learner_spec
 from holdfast.learners.subnetworks import SubnetworkLearner
 from holdfast.registry import LEARNERS, NETS
-from tests.agents import SETTINGS, state
+from tests.agents import SETTINGS, interrupted, state
 from tests.cuts import PowerCut, cut_after
 from tests.recorded_data import ENVIRONMENTS, as_dicts, play
 from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
@@ -124,14 +124,8 @@ def test_an_installed_task_is_the_packed_one_to_the_bit_and_others_stay(learner,
 def test_what_was_saved_of_an_interrupted_task_is_dropped_since_its_copy_has_changed(after, origin, monkeypatch):
     agent = after("swing")
 
-    def stopped(session, *_):
-        raise Interrupted("interrupted", 2)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("holdfast.agent.progress.FolderRecorder.due", lambda recorder: True)
-        patch.setattr("holdfast.agent.session.Session.commit", stopped)
-        with pytest.raises(Interrupted):
-            learn(agent, "rest", episode=2)
+    with interrupted(monkeypatch):
+        learn(agent, "rest", episode=2)
     assert list((agent.path / "state").iterdir())
     agent.install(origin / "hold.pack")
     learn(agent, "rest", episode=2)

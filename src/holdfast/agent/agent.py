@@ -1,7 +1,7 @@
 """The agent: a folder that learns one dataset after another, keeps all of them to the bit, and acts."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -17,10 +17,9 @@ from holdfast.agent.folder import CONFIG
 from holdfast.agent.history import check_past, go_back, prune, store_at
 from holdfast.agent.identify import Identification, KnownTask, identify, known_tasks
 from holdfast.agent.install import Installed, adopt, install
-from holdfast.agent.learning import AgentSession, Learned, make_room
+from holdfast.agent.learning import AgentSession, Learned, make_room, retention
 from holdfast.agent.new_agent import BACKBONE, LEARNER, plan_of
-from holdfast.agent.own_environment import is_installed, make
-from holdfast.agent.own_task import own_task
+from holdfast.agent.own_task import own_task, read_own
 from holdfast.agent.pack import Packed, packed_task, read_pack, write_pack
 from holdfast.agent.plan import AgentPlan
 from holdfast.agent.playing import played
@@ -31,17 +30,15 @@ from holdfast.agent.removal import remove
 from holdfast.agent.session import Session, threads
 from holdfast.agent.sketch import sketch_of
 from holdfast.agent.store import Store
-from holdfast.agent.task_record import TaskRecord, note
+from holdfast.agent.task_record import TaskRecord
 from holdfast.agent.unnamed_policy import UnnamedPolicy
 from holdfast.data.episodes import Dataset
 from holdfast.data.sources import Where
 from holdfast.errors import Mistake
-from holdfast.evaluation.certificates import Certificate, changed, verdict
 from holdfast.evaluation.film import check_video
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.learners.learner import Learner, learner_spec
 from holdfast.nets.policy import Policy
-from holdfast.tasks.recorded import Recorded, defaults_from, read
 from holdfast.tasks.suite import Settings
 from holdfast.tasks.task import check_name
 from holdfast.training.cache import NoCache
@@ -101,8 +98,12 @@ class Agent:
 
     def copy_of(self, name: str) -> int | None:
         """The copy that a task is in, as it was routed; None for a learner without routing."""
+        return self._route(name).get("copy")
+
+    def _route(self, name: str) -> dict[str, Any]:
+        """How a task was routed; empty for a learner without routing."""
         routes = self.folder.routes_by(len(self.tasks))
-        return next((route["copy"] for route in routes if route["task"] == name), None)
+        return next((route for route in routes if route["task"] == name), {})
 
     def bytes_of(self, name: str) -> int:
         """The size of the file that holds what only this task needs; 0 for a learner that keeps no such file."""
@@ -127,7 +128,7 @@ class Agent:
         one that has its name, unless it scores worse on held-out episodes of this data.
         """
         steps, old = budget_steps(budget), self._note(name) if replace else None
-        found, record = self._read(data, env, target, budget, old)
+        found, record = read_own(data, env, self.plan, budget=budget, target=target, old=old)
         task, kept_back = own_task(name, found, record, self.plan.seed)
         with ExitStack() as stack:
             folder = stack.enter_context(self.folder)
@@ -152,19 +153,18 @@ class Agent:
     def _learned(self, name: str, session: AgentSession, notes: tuple[str, ...]) -> Learned:
         """What a session gave; if a task was not replaced, this is about the one that stays."""
         record, compared = self._note(name), session.comparison
-        route = next((route for route in self.folder.routes_by(len(self.tasks)) if route["task"] == name), {})
         cost = {**self.folder.store.bytes(-1), "task": self.bytes_of(name)}
         played = None
         if record.environment and (compared is None or compared.replaced):
             session.screen.show(f"play {name}", 0, EPISODES)
             played = self.play(name, record.environment)
             session.screen.show(f"play {name}", EPISODES, EPISODES)
-        return Learned(name, record, route, cost, played, notes, retention(session.certificates), compared)
+        return Learned(name, record, self._route(name), cost, played, notes, retention(session.certificates), compared)
 
     def preview(self, name: str, data: Where, env: str | None = None, budget: str = "quick") -> Preview:
         """Where a task would go and why, and what it would cost; nothing is trained or written."""
         steps = budget_steps(budget)
-        found, record = self._read(data, env, None, budget)
+        found, record = read_own(data, env, self.plan, budget=budget)
         task, _ = own_task(name, found, record, self.plan.seed)
         pace = None
         if self.exists:
@@ -172,24 +172,6 @@ class Agent:
             trained = {name: BUDGETS.get(str(kept.get("budget")), 0) for name, kept in records.items()}
             pace = seconds_a_step(self.folder.events(), trained)
         return previewed(self._learner(), task, None if pace is None else pace * steps, found.notes)
-
-    def _read(
-        self, data: Where, env: str | None, target: float | None, budget: str, old: TaskRecord | None = None
-    ) -> tuple[Recorded, TaskRecord]:
-        """The data, and the notes about its task; a task that is replaced keeps its environment and its layout."""
-        if env is None and old and old.environment and ":" not in old.environment and is_installed(old.environment):
-            env = old.environment  # unless it imports a module: a stranger may have written the folder
-        found = read(data, make(env) if env else None, old.read_layout() if old else None)
-        where = str(data) if isinstance(data, str | Path) else "Python"
-        if env is None and found.environment and not is_installed(found.environment):
-            missing = f"Its environment {found.environment} is not installed here, so the policy is not played."
-            found = replace(found, environment=None, notes=(*found.notes, missing))
-        found = replace(found, environment=env or found.environment)
-        defaults = defaults_from(found.dataset)
-        factor = self.plan.config.fit.return_scale / defaults.return_scale
-        return found, note(
-            found, where, target=defaults.target if target is None else target, reward_scale=factor, budget=budget
-        )
 
     def pack(self, name: str, path: str | Path, whole: bool = False) -> Packed:
         """Writes one task as one file, which another agent with the same base installs; if `whole`, any agent."""
@@ -354,14 +336,6 @@ class Agent:
         found = played(name, policy, record.read_layout(), environment, episodes=episodes, video=film)
         self.folder.event("play", task=name, environment=environment, mean=found.mean, episodes=episodes)
         return found
-
-
-def retention(certificates: Sequence[Certificate]) -> str:
-    """In words, whether all tasks are as they were when they were learned."""
-    if changed(certificates):
-        return verdict(certificates)
-    count = len({one.task for one in certificates})
-    return "1 task equal to the bit" if count == 1 else f"all {count} tasks equal to the bit"
 
 
 def budget_steps(budget: str) -> int:

@@ -17,6 +17,7 @@ from holdfast.agent.sketch import Sketch
 from holdfast.agent.task_record import TaskRecord
 from holdfast.data.episodes import Dataset
 from holdfast.errors import Mistake
+from holdfast.evaluation.certificates import Certificate, changed, verdict
 from holdfast.evaluation.offline import offline_loss, offline_score
 from holdfast.evaluation.rollouts import Evaluation
 from holdfast.learners.learner import Learner
@@ -121,3 +122,11 @@ def make_room(folder: AgentFolder, learner: Learner, name: str, held_out: Datase
             "record more"
         )
     removable(folder, learner, name).rename(name, former(name))
+
+
+def retention(certificates: Sequence[Certificate]) -> str:
+    """In words, whether all tasks are as they were when they were learned."""
+    if changed(certificates):
+        return verdict(certificates)
+    count = len({one.task for one in certificates})
+    return "1 task equal to the bit" if count == 1 else f"all {count} tasks equal to the bit"
