@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.shapes import PANDA
+from holdfast.gpu.waiting import wait_asleep
 from holdfast.study.gpu_service import PROGRAM, gpu_service
 from holdfast.training.cache_key import tensors_hash
 from holdfast.training.config import FitConfig
@@ -38,11 +39,14 @@ class Row:
     what: str
     fits: int
     steps_per_s: float  # of all fits together
+    cores: float  # that all fits together kept busy
     fingerprints: tuple[str, ...]  # of what each of them trained
 
 
 class WarmFirst(Silent):
     """Half of the steps warm up; then a fit waits for a line, so that several go on together."""
+
+    warm: float  # processor time when it was warm
 
     def pauses(self, phase: str, steps: int) -> Sequence[int]:
         return (steps // 2,)
@@ -50,6 +54,7 @@ class WarmFirst(Silent):
     def pause(self, done: int) -> None:
         say("warm")
         sys.stdin.readline()
+        self.warm = time.process_time()
 
 
 def say(line: str) -> None:
@@ -58,21 +63,25 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def one_fit(device: str, steps: int) -> None:
-    """A fit in this process; prints when it ended, and a fingerprint of what it trained."""
+def one_fit(device: str, steps: int, asleep: bool) -> None:
+    """A fit in this process; prints when it ended, its processor time, and a fingerprint of what it trained."""
+    if asleep:
+        wait_asleep()
     model = PANDA.masked().to(device)
-    fit(model, PANDA.windows(device), FitConfig(2 * steps, PANDA.batch, clip=0.25), 0, WarmFirst(), "task")
-    say(f"{time.monotonic()} {tensors_hash(result(model, None))}")
+    recorder = WarmFirst()
+    fit(model, PANDA.windows(device), FitConfig(2 * steps, PANDA.batch, clip=0.25), 0, recorder, "task")
+    used = time.process_time() - recorder.warm
+    say(f"{time.monotonic()} {used} {tensors_hash(result(model, None))}")
 
 
-def beside(what: str, fits: int, device: str, steps: int, environment: Mapping[str, str]) -> Row:
+def beside(what: str, fits: int, device: str, steps: int, environment: Mapping[str, str], *words: str) -> Row:
     """Fits that begin their timed steps together; the clock stops when all have ended."""
-    words = [sys.executable, "-m", "bench.beside", "--one", "--device", device, "--steps", str(steps)]
+    command = [sys.executable, "-m", "bench.beside", "--one", "--device", device, "--steps", str(steps), *words]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     with ExitStack() as stack:
         processes = [
             stack.enter_context(
-                subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables)
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables)
             )
             for _ in range(fits)
         ]
@@ -83,8 +92,9 @@ def beside(what: str, fits: int, device: str, steps: int, environment: Mapping[s
             assert process.stdin is not None
             process.stdin.write("\n")
             process.stdin.flush()
-        ended, fingerprints = zip(*(read(process) for process in processes), strict=True)
-    return Row(what, fits, fits * steps / (max(map(float, ended)) - began), fingerprints)
+        ended, used, fingerprints = zip(*(read(process) for process in processes), strict=True)
+    seconds = max(map(float, ended)) - began
+    return Row(what, fits, fits * steps / seconds, sum(map(float, used)) / seconds, fingerprints)
 
 
 def read(process: subprocess.Popen[str]) -> list[str]:
@@ -103,6 +113,8 @@ def measure(fits: int, device: str, steps: int) -> Iterator[Row]:
     if which(PROGRAM):
         with gpu_service() as variables:
             yield beside("multi-process service", fits, device, steps, variables)
+            yield beside("multi-process service, waiting asleep", fits, device, steps, variables, "--asleep")
+            yield beside("the same, twice as many", 2 * fits, device, steps, variables, "--asleep")
 
 
 def main() -> None:
@@ -113,18 +125,19 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="timed steps of each fit; as many before them warm up")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--one", action="store_true", help="carry out one of the fits; used by this program itself")
+    parser.add_argument("--asleep", action="store_true", help="with --one: sleep while waiting for the GPU")
     arguments = parser.parse_args()
     device = arguments.device
     fits, steps = arguments.fits or FITS[device], arguments.steps or STEPS[device]
     if arguments.one:
-        one_fit(device, steps)
+        one_fit(device, steps, arguments.asleep)
         return
     alone, plain, *rest = rows = list(measure(fits, device, steps))
     name = torch.cuda.get_device_name() if device == "cuda" else f"{len(os.sched_getaffinity(0))} cores"
-    table = Table("Panda fits", "number", "steps/s in all", "ratio to plain", "bits", title=f"{device}, {name}")
+    table = Table("Panda fits", "number", "steps/s in all", "ratio to plain", "cores", "bits", title=f"{device}, {name}")
     equal = [set(row.fingerprints) == set(alone.fingerprints) for row in rows]
     for row, same in zip(rows, equal, strict=True):
-        numbers = f"{row.fits}", f"{row.steps_per_s:,.2f}", f"{row.steps_per_s / plain.steps_per_s:.2f}"
+        numbers = f"{row.fits}", f"{row.steps_per_s:,.2f}", f"{row.steps_per_s / plain.steps_per_s:.2f}", f"{row.cores:.1f}"
         table.add_row(row.what, *numbers, "equal" if same else "[red]not equal")
     Console().print(table)
     if not rest:

@@ -209,18 +209,18 @@ def measured(place: Path, patch: pytest.MonkeyPatch) -> tuple[list[dict[str, Any
 
 def test_fits_beside_each_other_are_timed_and_end_at_the_bits_of_one_alone(service, tmp_path, monkeypatch, capsys):
     rows, code = measured(tmp_path, monkeypatch)
-    assert [row["fits"] for row in rows] == [1, 2, 2]
-    assert all(row["steps_per_s"] > 0 for row in rows)
+    assert [row["fits"] for row in rows] == [1, 2, 2, 2, 4]
+    assert all(row["steps_per_s"] > 0 and row["cores"] > 0 for row in rows)
     (fingerprint,) = {one for row in rows for one in row["fingerprints"]}
     assert len(fingerprint) == 64
-    assert capsys.readouterr().out.count(" equal ") == 3
+    assert capsys.readouterr().out.count(" equal ") == 5
     assert code == 0
     started_and_stopped_once(service)
 
 
 def test_a_fit_with_other_bits_is_named_and_changes_the_exit_code(tmp_path, monkeypatch, capsys):
     def told(what: str, fits: int, *_: object) -> beside.Row:
-        return beside.Row(what, fits, 1.0, ("same", "other")[:fits])
+        return beside.Row(what, fits, 1.0, 1.0, ("same", "other")[:fits])
 
     monkeypatch.setattr(beside, "beside", told)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -14,8 +14,8 @@ import holdfast
 from holdfast.benchmarks.toy.field import DiscreteMoves, Field, Rules
 from holdfast.errors import Mistake
 from holdfast.tasks.environments import InTurn
-from holdfast.tasks.processes import processes, usable_cores
-from holdfast.tasks.workers import IDLE, KEPT, Workers, end_idle
+from holdfast.tasks.processes import CORES, processes, usable_cores
+from holdfast.tasks.workers import IDLE, Workers, end_idle, kept_processes
 
 RULES = Rules((0.5, 0.5), DiscreteMoves(holdfast.Discrete(5, 9)), rail=False, ends=False)
 
@@ -224,13 +224,21 @@ def test_a_process_that_still_owes_an_answer_is_not_used_again():
     assert workers.workers[0].process.exitcode == 0
 
 
-def test_at_most_two_processes_for_each_core_are_kept():
+def test_a_process_that_was_given_a_share_of_the_cores_starts_so_many_simulators(monkeypatch):
+    monkeypatch.setenv(CORES, "3")
+    assert usable_cores() == 3
+    workers = Workers(lambda: Field(RULES), 8)
+    assert len(workers.workers) == 3
+    workers.close()
+
+
+def test_only_so_many_idle_processes_are_kept():
     end_idle()
-    several = [Workers(lambda: Field(RULES), 2, 2) for _ in range(usable_cores() + 1)]
+    several = [Workers(lambda: Field(RULES), 2, 2) for _ in range(kept_processes() // 2 + 1)]
     for workers in several:
         workers.reset([0, 1])
     for workers in several:
         workers.close()
-    assert len(IDLE) == KEPT * usable_cores()
+    assert len(IDLE) == kept_processes()
     end_idle()
     assert not IDLE

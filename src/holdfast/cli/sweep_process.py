@@ -25,6 +25,10 @@ def _carry_out(launch: dict[str, Any]) -> None:
     from holdfast.cli.main import load_plugins
 
     load_plugins(launch["plugins"])
+    if "CUDA_MPS_PIPE_DIRECTORY" in os.environ:  # the cores are for all runs on this GPU
+        from holdfast.gpu.waiting import wait_asleep
+
+        wait_asleep()
     from holdfast.cli.run import run_and_show
     from holdfast.runs.spec import RunSpec
 

@@ -10,6 +10,7 @@ import torch
 
 from holdfast.study.jobs import Job
 from holdfast.study.running import Engine, Launch, RunningJob, RunProcess
+from holdfast.tasks.processes import CORES, usable_cores
 
 SHARED = 8  # runs on one GPU under the multi-process service; bench/beside.py measures so many
 
@@ -28,7 +29,8 @@ class LocalEngine(Engine):
         self.running: dict[str, list[RunProcess]] = {gpu: [] for gpu in gpus}
 
     def __enter__(self) -> Self:
-        self.environment = self.service.__enter__()
+        share = max(usable_cores() // self.places, 1)
+        self.environment = {CORES: str(share), **self.service.__enter__()}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -56,7 +58,7 @@ def places_here(threads: int, device: str, shared: bool) -> int:
 
     If GPUs are shared, a GPU has room for several, if there are cores for them.
     """
-    cores = max(len(os.sched_getaffinity(0)) // threads, 1)
+    cores = max(usable_cores() // threads, 1)
     if not device.startswith("cuda"):
         return cores
     gpus = torch.cuda.device_count()

@@ -16,6 +16,7 @@ from typing import Any
 from holdfast.errors import Mistake
 from holdfast.registry import PLUGINS, Plugin, add_plugin
 
+CORES = "HOLDFAST_CORES"  # environment variable: how many cores a process may count on, if not all
 STARTING = Lock()
 
 
@@ -50,7 +51,9 @@ class Context(ForkServerContext):
 
 
 def usable_cores() -> int:
-    """The number of processor cores that this process may use."""
+    """The number of processor cores that this process may use; a sweep gives each of its runs a share."""
+    if CORES in os.environ:
+        return int(os.environ[CORES])
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

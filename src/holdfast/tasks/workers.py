@@ -19,7 +19,8 @@ from holdfast.errors import Mistake
 from holdfast.tasks.environments import Environments, InTurn, Step
 from holdfast.tasks.processes import ending, forkserver, usable_cores
 
-KEPT = 2  # processes per core that are kept
+KEPT = 2  # processes per core that are kept,
+FEWEST = 10  # or this many, if that is more: a run evaluates five tasks at a time, in two groups of episodes each
 IDLE: "list[Worker]" = []
 
 
@@ -61,10 +62,15 @@ class Workers(Environments):
         return [worker.answer() for worker in self.busy]
 
     def close(self) -> None:
-        room = max(KEPT * usable_cores() - len(IDLE), 0)
+        room = max(kept_processes() - len(IDLE), 0)
         kept = [worker for worker in self.workers if worker.clear()][:room]
         IDLE.extend(kept)
         end_all([worker for worker in self.workers if worker not in kept])
+
+
+def kept_processes() -> int:
+    """How many idle processes are kept."""
+    return max(KEPT * usable_cores(), FEWEST)
 
 
 class Worker:
