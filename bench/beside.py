@@ -134,10 +134,17 @@ def main() -> None:
         return
     alone, plain, *rest = rows = list(measure(fits, device, steps))
     name = torch.cuda.get_device_name() if device == "cuda" else f"{len(os.sched_getaffinity(0))} cores"
-    table = Table("Panda fits", "number", "steps/s in all", "ratio to plain", "cores", "bits", title=f"{device}, {name}")
+    table = Table(
+        "Panda fits", "number", "steps/s in all", "ratio to plain", "cores", "bits", title=f"{device}, {name}"
+    )
     equal = [set(row.fingerprints) == set(alone.fingerprints) for row in rows]
     for row, same in zip(rows, equal, strict=True):
-        numbers = f"{row.fits}", f"{row.steps_per_s:,.2f}", f"{row.steps_per_s / plain.steps_per_s:.2f}", f"{row.cores:.1f}"
+        numbers = (
+            f"{row.fits}",
+            f"{row.steps_per_s:,.2f}",
+            f"{row.steps_per_s / plain.steps_per_s:.2f}",
+            f"{row.cores:.1f}",
+        )
         table.add_row(row.what, *numbers, "equal" if same else "[red]not equal")
     Console().print(table)
     if not rest:

@@ -338,7 +338,10 @@ class Scripted(running.Engine, running.RunningJob):
             main(list(self.completes.words))
         return running.End(how, f"a {how}")  # type: ignore[arg-type]
 
-    def stop(self) -> None:
+    def interrupt(self) -> None:
+        pass
+
+    def stop(self, patience: float = 0.0) -> None:
         pass
 
 
@@ -464,6 +467,9 @@ def test_a_sweep_that_is_killed_or_interrupted_takes_its_runs_with_it_and_goes_o
     assert free(job.path)
     assert not is_complete(job)
     assert (job.path / "state").exists()
+    assert (
+        "interrupted at step" in (found.out / "logs" / f"{job.name}.log").read_text()
+    )  # it saved what it was training
 
 
 # On Ray

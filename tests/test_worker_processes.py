@@ -230,6 +230,10 @@ def test_a_process_that_was_given_a_share_of_the_cores_starts_so_many_simulators
     workers = Workers(lambda: Field(RULES), 8)
     assert len(workers.workers) == 3
     workers.close()
+    for nonsense in ("0", "-1", "many"):
+        monkeypatch.setenv(CORES, nonsense)
+        with pytest.raises(Mistake, match="HOLDFAST_CORES must be a number of cores"):
+            usable_cores()
 
 
 def test_only_so_many_idle_processes_are_kept():

@@ -29,8 +29,8 @@ class TableCommand:
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS...")]
     """Run folders, folders of run folders, or exports of them, such as results/panda3."""
-    table: Literal["main", "success", "tasks", "thresholds", "single", "aux"] | None = None
-    """Rows: settings of learners (main; success: Continual World's), tasks, thresholds, tasks alone, runs (aux)."""
+    table: Literal["main", "success", "tasks", "thresholds", "single", "routes", "aux"] | None = None
+    """Rows: learners (main; success: Continual World's), tasks, thresholds, tasks alone, routes, runs (aux)."""
     stages: int | None = None
     """Number of tasks to stop at: runs stand as they were after so many, those of cw20 after 10 as runs of cw10."""
     suite: str | None = None

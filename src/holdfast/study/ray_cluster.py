@@ -123,7 +123,10 @@ class Remote(RunningJob):
             shutil.rmtree(aside)
         return end
 
-    def stop(self) -> None:
+    def interrupt(self) -> None:
+        self.ray.cancel(self.told, force=True)  # a worker has no way to be asked; the run goes on from its last save
+
+    def stop(self, patience: float = 0.0) -> None:
         self.ray.cancel(self.told, force=True)
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -70,8 +71,12 @@ class RunningJob(ABC):
         """How far it is, or how it ended; does not wait."""
 
     @abstractmethod
-    def stop(self) -> None:
-        """Ends it; what it has saved stays."""
+    def interrupt(self) -> None:
+        """Asks it to save its work and to end."""
+
+    @abstractmethod
+    def stop(self, patience: float = 0.0) -> None:
+        """Ends it, if it does not end by itself within so many seconds; what it has saved stays."""
 
 
 class Engine(ABC):
@@ -126,7 +131,12 @@ class RunProcess(RunningJob):
         """Whether it is over."""
         return self.process.poll() is not None
 
-    def stop(self) -> None:
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def stop(self, patience: float = 0.0) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)
         assert self.process.stdin is not None
         self.process.stdin.close()  # which ends the process
         self.process.wait()

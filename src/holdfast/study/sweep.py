@@ -23,6 +23,7 @@ from holdfast.tasks.suite import suite_spec
 
 TRIES = 2  # of a job that fails
 PAUSE = 0.1  # seconds between two looks at the runs
+SAVING = 10.0  # seconds for runs that are interrupted to save their work
 PATIENCE = 30.0  # seconds until a run that another process is working on is tried again
 
 
@@ -66,9 +67,16 @@ class Sweep:
                 self.screen.show("sweep", len(self.outcomes), len(self.jobs))
                 time.sleep(PAUSE)
         finally:
-            for _, running, _ in self.running.values():
-                running.stop()
+            self._stop([running for _, running, _ in self.running.values()])
         return [self.outcomes[job.name] for job in self.jobs]
+
+    def _stop(self, running: Sequence[RunningJob]) -> None:
+        """Ends all runs; they have some seconds together to save what they are training."""
+        for run in running:
+            run.interrupt()
+        deadline = time.monotonic() + SAVING
+        for run in running:
+            run.stop(max(deadline - time.monotonic(), 0.0))
 
     def _start(self, job: Job) -> None:
         if is_complete(job):

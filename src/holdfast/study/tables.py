@@ -25,6 +25,7 @@ from holdfast.study.published import (
     single_rows,
     threshold_rows,
 )
+from holdfast.study.route_lines import ALLOWED, DECISION, DISTANCE, NEAREST, ROUTED, is_routed, route_lines
 from holdfast.study.table_lines import (
     MADE,
     MINUTES,
@@ -86,7 +87,7 @@ SUMMARY = (
     "episodes",
     *MADE,
 )
-DETAILS = (TASK, "target", "the data", "return", SWEEP, "when learned", "F")
+DETAILS = (TASK, "target", "the data", "return", SWEEP, "when learned", "F", NEAREST, DISTANCE, ALLOWED, DECISION)
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,7 @@ KINDS = {
     "tasks": TableKind("final results task by task, and what was forgotten", main_rows, task_lines),
     "thresholds": TableKind("affinity learners at each threshold", threshold_rows, takes=_affinity),
     "single": TableKind("tasks learned alone", single_rows, task_lines, _single),
+    "routes": TableKind("where each task went, and why", lambda _: [], route_lines, takes=is_routed, notes=(ROUTED,)),
     "aux": TableKind("every run by itself", auxiliary_rows, alone=True, notes=(METHOD, NUMBERED)),
 }
 

@@ -52,8 +52,10 @@ class Context(ForkServerContext):
 
 def usable_cores() -> int:
     """The number of processor cores that this process may use; a sweep gives each of its runs a share."""
-    if CORES in os.environ:
-        return int(os.environ[CORES])
+    if share := os.environ.get(CORES):
+        if not share.isdecimal() or int(share) == 0:
+            raise Mistake(f"{CORES} must be a number of cores, from 1 on, got {share!r}")
+        return int(share)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
