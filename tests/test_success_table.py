@@ -9,14 +9,18 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.agent.changes import Update
 from holdfast.agent.events import training_seconds
+from holdfast.agent.session import Session
 from holdfast.cli.main import main
+from holdfast.errors import Interrupted
 from holdfast.evaluation.curves import CurvePoint
 from holdfast.evaluation.matrix import Matrix
 from holdfast.runs.run import run
 from holdfast.study import other_publications
 from holdfast.study.export import export_runs
 from holdfast.study.groups import RunResult
+from holdfast.study.summary import Estimate
 from holdfast.study.table_formats import FORMATS
 from holdfast.study.tables import Records, default_kind, make_table
 from holdfast.study.transfer import forward_transfer
@@ -91,6 +95,28 @@ def test_every_number_is_that_of_the_formulas() -> None:
     assert (single["learner"], float(single["forward transfer"])) == ("single", 0.0)
 
 
+def test_what_cancels_is_zero_not_floating_point_noise() -> None:
+    again = [[0.75, 1.0], [0.5, 0.75], [0.25, 1.0]]
+    singles = [a_matrix("single", seed, GAPS, curves) for seed, curves in enumerate((ALONE, FASTER, again))]
+    assert forward_transfer(singles, singles) == Estimate(0.0, (0.0, 0.0))
+    naive = a_matrix("naive", 0, GAPS, [])
+    for stage, task, succeeded in ((0, 0, 7), (1, 1, 1), (2, 0, 4), (2, 1, 4), (2, 2, 4)):
+        naive.successes[stage][task] = [number < succeeded for number in range(10)]
+        naive.returns[stage][task], naive.distinct_episodes[stage][task] = [0.0] * 10, 10
+    assert 0.7 - 0.4 + 0.1 - 0.4 != 0
+    (line, *_) = rows(FORMATS["csv"](make_table("success", records(naive))))
+    assert float(line["success F %"]) == 0
+
+
+def test_forward_transfer_compares_equal_seeds() -> None:
+    naive = a_matrix("naive", 1, GAPS, FASTER)
+    one, other = a_matrix("single", 1, GAPS, ALONE), a_matrix("single", 2, GAPS, FASTER)
+    assert forward_transfer([naive], [one, other]) == forward_transfer([naive], [one])
+    without_its_seed = forward_transfer([naive], [other])
+    assert without_its_seed is not None
+    assert without_its_seed.value == 0
+
+
 def test_forward_transfer_needs_equal_moments_of_all_tasks_and_of_single() -> None:
     naive, single = a_matrix("naive", 0, GAPS, FASTER), a_matrix("single", 0, GAPS, ALONE)
     assert forward_transfer([naive], [single]) is not None
@@ -148,6 +174,28 @@ def test_a_run_after_its_first_tasks_is_a_run_of_these_tasks(
     whole = table(capsys, runs / "2", "--table", kind)
     assert any(row.get("forward transfer") for row in whole) == (kind == "success")
     assert [{**row, "minutes": ""} for row in cut] == [{**row, "minutes": ""} for row in whole]
+
+
+def test_an_interrupted_run_is_one_of_the_tasks_that_it_finished_and_of_no_more(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, commit = tiny_suite(tasks=3), Session.commit
+
+    def interrupted_in_the_third(session: Session, update: Update) -> None:
+        if len(session.learner.learned) == 3:
+            raise Interrupted("interrupted", 2)
+        commit(session, update)
+
+    monkeypatch.setattr(Session, "commit", interrupted_in_the_third)
+    learner = tiny_learner("affinity-l", found, protocol__episodes=10)
+    with pytest.raises(Interrupted):
+        run(found, learner, tmp_path / "runs" / "affinity-l", replace(AT, evaluate="every"))
+    export_runs([tmp_path / "runs"], tmp_path / "out")
+    (cut,) = [line for line in table(capsys, tmp_path / "out", "--stages", 2) if line["status"] == "ours"]
+    (whole,) = [line for line in table(capsys, runs / "2" / "affinity-l") if line["status"] == "ours"]
+    assert cut == whole
+    (unfinished,) = [line for line in table(capsys, tmp_path / "out") if line["runs"] == "affinity-l"]
+    assert unfinished["seeds"] == "0 unfinished"
 
 
 def test_its_title_says_what_was_cut_and_its_suite_is_that_of_these_tasks(

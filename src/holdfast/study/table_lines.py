@@ -212,9 +212,11 @@ def _unmeasured_loss(summary: Summary) -> str | None:
 
 
 def _per_cent(rate: Estimate | None) -> Estimate | None:
+    """A rate in per cent, without floating-point noise: gains and losses that cancel are 0, not 4e-16."""
     if rate is None:
         return None
-    return Estimate(100 * rate.value, rate.interval and (100 * rate.interval[0], 100 * rate.interval[1]))
+    value, *ends = (round(100 * number, 9) for number in (rate.value, *(rate.interval or ())))
+    return Estimate(value, (ends[0], ends[1]) if ends else None)
 
 
 def data_lines(suite: str, results: Sequence[RunResult]) -> list[TableLine]:

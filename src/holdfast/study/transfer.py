@@ -15,11 +15,15 @@ def forward_transfer(matrices: Sequence[Matrix], singles: Sequence[Matrix]) -> E
     """FT, the mean over runs and tasks; None unless all runs have learning curves, and so have tasks learned alone.
 
     `singles` are runs of the learner `single`; without them, the runs have the curves of their own reference. Both are
-    resampled with the same random numbers, so that equal seeds and starts are drawn together.
+    resampled with the same random numbers, so that equal seeds and starts are drawn together. Seeds that only `single`
+    has are left out for that.
     """
     tasks = [matrices[0].tasks[task] for task in matrices[0].played()]
     own = _curves([matrix.curves for matrix in matrices], tasks)
-    kept = [matrix.curves for matrix in singles] or [matrix.single_curves for matrix in matrices]
+    seeds = {matrix.seed for matrix in matrices}
+    paired = [matrix for matrix in singles if matrix.seed in seeds]
+    alone = paired if {matrix.seed for matrix in paired} == seeds else singles
+    kept = [matrix.curves for matrix in alone] or [matrix.single_curves for matrix in matrices]
     single = _curves(kept, tasks)
     if not own or not single or {found.at for found in own} != {found.at for found in single}:
         return None
@@ -46,6 +50,9 @@ def _drawn(runs: Sequence[SuccessCurves]) -> np.ndarray:
 
 
 def _gain(own: np.ndarray, single: np.ndarray, at: Sequence[int]) -> np.ndarray:
-    """FT (...,) of success rates (..., runs, tasks, points); the areas of tasks learned alone are means over runs."""
-    alone = area_under(single, at).mean(axis=-2, keepdims=True)  # (..., 1, tasks)
-    return curve_transfer(area_under(own, at), alone).mean(axis=(-1, -2))
+    """FT (...,) of success rates (..., runs, tasks, points), from the mean areas over runs.
+
+    FT is linear in the area of a run, so this is the mean over runs as well; against itself, it is exactly 0.
+    """
+    areas, alone = (area_under(rates, at).mean(axis=-2) for rates in (own, single))  # (..., tasks)
+    return curve_transfer(areas, alone).mean(axis=-1)
