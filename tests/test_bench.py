@@ -3,13 +3,16 @@
 from dataclasses import replace
 
 import pytest
-from bench import curves, exported
+import torch
+from bench import curves, exported, stacked
 from bench.bench import Machine, acting, routing, selection, steps
 from bench.shapes import PANDA
 
+from holdfast.data.windows import Batch
 from holdfast.nets.transformer import DtConfig
 
 TINY = replace(PANDA, net=DtConfig(width=8, layers=2, heads=1, context=4), batch=4)
+PLAIN = replace(TINY, net=replace(TINY.net, dropout=0.0))
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +50,22 @@ def test_every_form_of_a_policy_is_timed_and_only_the_folder_of_a_sparse_one_is_
     dense, sparse = rows[:4], rows[4:]
     assert [one.bytes == other.bytes for one, other in zip(dense, sparse, strict=True)] == [True, True, True, False]
     assert sparse[3].bytes < 0.6 * dense[3].bytes
+
+
+def test_stacked_networks_have_the_losses_and_gradients_of_each_alone():
+    whole, batch = stacked.stack_of(PLAIN, 3, "cpu"), stacked.stacked_batch(PLAIN, 3, "cpu")
+    losses, gradients = differentiated(whole, batch)
+    for number in range(3):
+        own = {name: getattr(batch, name)[number : number + 1] for name in stacked.TENSORS}
+        loss, parts = differentiated(stacked.Stack([stacked.member(PLAIN, number)]), replace(batch, **own))
+        torch.testing.assert_close(losses[number : number + 1], loss)
+        for together, apart in zip(gradients, parts, strict=True):
+            torch.testing.assert_close(together.chunk(3)[number], apart)
+
+
+def differentiated(stack: stacked.Stack, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """The losses of stacked networks, and the gradients of all that is trained."""
+    with stacked.plain_layers():
+        losses = stack.losses(batch)
+        gradients = torch.autograd.grad(losses.sum(), [stack.all.free, stack.all.scores, *stack.outside])
+    return losses, [*gradients]
