@@ -16,7 +16,7 @@ from holdfast.study.export_rliable import rliable
 from holdfast.study.overwriting import check_no_record
 from holdfast.study.table_formats import FORMATS
 from holdfast.study.table_terminal import print_table
-from holdfast.study.tables import Records, make_table, read_records
+from holdfast.study.tables import Records, compared, make_table, read_records
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class TableCommand:
     """Number of tasks to stop at: runs stand as they were after so many, those of cw20 after 10 as runs of cw10."""
     suite: str | None = None
     """Name of the suite, if there are runs of several."""
+    against: tuple[Path, ...] = ()
+    """Run folders of one setting that every row is compared with, seed by seed and start by start."""
     paper: bool = False
     """Print only the publication's own rows, each filled or missing; by default all runs, and then those."""
     format: Literal["md", "tex", "csv", "rliable"] | None = None
@@ -56,6 +58,9 @@ def table_command(words: Sequence[str]) -> None:
     if command.stages is not None and command.stages < 1:
         raise Mistake(f"--stages must be at least 1, got {command.stages}")
     found = read_records(*command.runs, suite=command.suite, skip=warn_skipped, stages=command.stages)
+    if command.against:
+        other = read_records(*command.against, suite=found.suite, skip=warn_skipped, stages=command.stages)
+        found = compared(found, other)
     if command.format is None and not (command.into or command.out) and sys.stdout.isatty():
         print_table(make_table(command.table, found, command.paper))
         return

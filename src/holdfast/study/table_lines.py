@@ -13,6 +13,7 @@ from holdfast.evaluation.metrics import avg_gap, norm_avg
 from holdfast.study.expert_record import ExpertRecord
 from holdfast.study.group_labels import telling
 from holdfast.study.groups import Group, RunResult
+from holdfast.study.paired import paired_difference
 from holdfast.study.published import SWEEP, PublishedRow, differences, published_tables
 from holdfast.study.summary import Estimate, Summary, fewest_to_most, summarise
 from holdfast.study.transfer import forward_transfer
@@ -20,6 +21,7 @@ from holdfast.study.transfer import forward_transfer
 Value = str | Estimate
 SEEDS, TASK, DATA = "seeds", "task", "the data itself"
 SUCCESS, SUCCESS_LOST, TRANSFER, MINUTES = "success %", "success F %", "forward transfer", "minutes"
+DIFFERENCE = "difference"
 MADE = {  # columns that say how runs were made, and the settings
     "budget": "budget",
     "protocol": "protocol.name",
@@ -53,6 +55,7 @@ class TableEntry:
     expert: ExpertRecord | None = None
     sweep: Mapping[str, Estimate] = field(default_factory=dict)  # by task, the best over several target returns
     singles: Sequence[Matrix] = ()  # of the learner `single` with the same settings
+    against: Sequence[Matrix] = ()  # of the runs that every entry is compared with
 
     @property
     def label(self) -> str:
@@ -100,7 +103,7 @@ def run_lines(entry: TableEntry) -> list[TableLine]:
     summary = entry.summary
     if summary is None:
         return [entry.line(names, published)]
-    values = {**names, **summary.returns, **_scores(summary), **_measures(summary)}
+    values = {**names, **summary.returns, **_scores(summary), **_measures(summary), **_difference(entry)}
     return [entry.line(values, published, rates=summary.success)]
 
 
@@ -114,7 +117,15 @@ def success_lines(entry: TableEntry) -> list[TableLine]:
     values[SUCCESS] = known.get(SUCCESS, "no success")
     values[TRANSFER] = forward_transfer(entry.group.matrices, entry.singles) or NOT_MEASURED
     shown = (SUCCESS_LOST, "copies", "MB", "episodes")
-    return [entry.line(values | {name: known[name] for name in shown if name in known} | _minutes(entry.group), {})]
+    values |= {name: known[name] for name in shown if name in known}
+    return [entry.line(values | _minutes(entry.group) | _difference(entry), {})]
+
+
+def _difference(entry: TableEntry) -> dict[str, Value]:
+    """The paired difference to the runs that every entry is compared with, if there are any."""
+    if not entry.against or entry.group is None:
+        return {}
+    return {DIFFERENCE: paired_difference(entry.group.matrices, entry.against) or NOT_MEASURED}
 
 
 def _minutes(found: Group) -> dict[str, Value]:

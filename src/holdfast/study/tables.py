@@ -27,6 +27,7 @@ from holdfast.study.published import (
 )
 from holdfast.study.route_lines import ALLOWED, DECISION, DISTANCE, NEAREST, ROUTED, is_routed, route_lines
 from holdfast.study.table_lines import (
+    DIFFERENCE,
     MADE,
     MINUTES,
     SEEDS,
@@ -62,6 +63,11 @@ TRANSFERRED = (
     "the same for the learner single with the same settings, seeds and starts drawn together."
 )
 TIMED = "minutes: the time that training took on the machine of each run, other work on it included."
+COMPARED = (
+    "difference: to {}, the mean over tasks in the end, in points of success where it is reported and in return "
+    "elsewhere. Runs with the same seed and episodes from the same start are compared with each other, and drawn "
+    "together for the interval; above 0, the row is better."
+)
 DIRECTION = "Rows of other publications ({}) are a direction, not a race: they differ from ours as the notes say."
 SUCCEEDED = (
     "success %: the mean over tasks of the success rate in the end. success F %: the mean over the tasks before the "
@@ -80,6 +86,7 @@ SUMMARY = (
     "AvgF",
     SUCCESS,
     SUCCESS_LOST,
+    DIFFERENCE,
     TRANSFER,
     "copies",
     "MB",
@@ -114,6 +121,7 @@ class Records:
     suite: str
     results: Sequence[RunResult]
     expert: ExpertRecord | None
+    against: Group | None = None  # the runs that all others are compared with
 
     @property
     def cut(self) -> str:
@@ -194,6 +202,18 @@ def read_records(*roots: Path, suite: str | None = None, skip: Skip = refuse, st
     return records_of(read_runs(*roots, suite=suite, skip=skip, stages=stages))
 
 
+def compared(found: Records, other: Records) -> Records:
+    """The runs of the first, each to be compared with those of the second, which must be of one setting."""
+    groups = group_runs(other.results)
+    if len(groups) > 1:
+        raise Mistake(
+            f"--against needs runs that differ in their seed alone, got {' and '.join(one.label for one in groups)}"
+        )
+    if not groups[0].matrices or other.suite != found.suite:
+        raise Mistake(f"--against needs complete runs of {found.suite}")
+    return replace(found, against=groups[0])
+
+
 def records_of(results: Sequence[RunResult]) -> Records:
     """These runs of one suite, and what the expert beside them, or one folder above, earned."""
     folders = {parent for result in results for parent in result.folder.absolute().parents[:2]}
@@ -223,6 +243,8 @@ def make_table(kind: str | None, found: Records, paper: bool = False) -> ResultT
     notes = (*KINDS[kind].notes, *_instead(found, {run for line in lines for run in line.runs}))
     if MINUTES in used:
         notes = (*notes, TIMED)
+    if found.against:
+        notes = (*notes, COMPARED.format(found.against.label))
     if others:
         notes = (*notes, DIRECTION.format(sources(found.suite)), *_other_tasks(found))
     if SUCCESS in used:
@@ -265,6 +287,7 @@ def _entries(kind: TableKind, found: Records, paper: bool) -> list[TableEntry]:
             found.expert,
             sweep=best_sweep(one, groups),
             singles=_singles(one, found.results),
+            against=found.against.matrices if found.against else (),
         )
         for one, row in rivals
     ]
