@@ -125,8 +125,8 @@ class Learner(ABC):
             self.train(task, datasets, recorder)
             self.roles[task.name] = self.role_in(task)
 
-    def check_capacity(self, interface: Interface) -> None:  # noqa: B027  most learners have room for any task
-        """Raises if the network is too small for the planned number of tasks with this interface."""
+    def check_capacity(self, interface: Interface, tasks: int) -> None:  # noqa: B027  most have room for any task
+        """Raises if the network is too small for so many tasks with this interface, or for as many as are planned."""
 
     @abstractmethod
     def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:

@@ -36,10 +36,11 @@ from holdfast.subnets.claim import (
     free_entries,
     further_tasks,
     has_room,
-    task_counts,
+    selected_counts,
 )
 from holdfast.subnets.copies import Copy, Subnetwork, effective
 from holdfast.subnets.delta import Delta
+from holdfast.subnets.expected import subnetwork_bytes
 from holdfast.subnets.placement import place_by_gradient
 from holdfast.tasks.interface import Interface
 from holdfast.tasks.task import Task
@@ -48,7 +49,6 @@ from holdfast.training.fit import fit
 from holdfast.training.recorder import Recorder
 
 PLACEMENT_BATCHES = 8  # batches of the gradient that places new entries
-WEIGHT = 4  # bytes of a weight
 
 Routing = ActionAffinity | LatentAffinity | HybridAffinity | ReplayAffinity | RandomAffinity | NoAffinity | None
 
@@ -85,11 +85,11 @@ class Sparse(SubnetworkLearner):
         self.decisions: list[dict[str, Any]] = []
         self.comparing = cache(self._comparing)  # one network per interface
 
-    def check_capacity(self, interface: Interface) -> None:
-        super().check_capacity(interface)
+    def check_capacity(self, interface: Interface, tasks: int) -> None:
+        super().check_capacity(interface, tasks)
         copies = self.config.routing.max_copies if self.config.routing else 1
         if copies is not None:  # otherwise a copy can be opened for every task
-            check_room(self.subnets, self.layout(interface), copies)
+            check_room(self.subnets, self.layout(interface), copies, tasks)
 
     def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
         decision = self.route(task)
@@ -156,14 +156,17 @@ class Sparse(SubnetworkLearner):
         self.decisions = [{**one, "task": new} if one["task"] == name else one for one in self.decisions]
 
     def expected_bytes(self, task: Task, copy: int) -> int:
-        """About how many bytes a task would add to what acts, if it went to this copy."""
+        """About how many bytes a task would add to what acts, if it went to this copy; raises if it has no room."""
         room = self.room(copy, task.interface)
         free = free_entries(room.layout, room.copy)
-        counts = task_counts(self.subnets, room.layout, free, len(room.earlier), task.dataset.steps)
-        new = sum(counts.selected if counts.new is None else counts.new)
-        net = self.fresh_net(copy, room.shape)
-        unmasked = sum(value.numel() for value in net.parameters()) - room.layout.total
-        return WEIGHT * (new + unmasked) + room.layout.total // 8
+        counts = selected_counts(self.subnets, room.layout, free, len(room.earlier), task.dataset.steps)
+        found = subnetwork_bytes(self.subnets, room.layout, free, len(room.earlier), counts)
+        unmasked = room.layout.outside(dict(self.fresh_net(copy, room.shape).named_parameters()))
+        whole, normaliser = torch.ones_like(room.copy.occupied), task.interface.normaliser(task.dataset)
+        kept = self._keep(task, room, room.copy, Subnetwork(copy, whole, 0, unmasked, normaliser))
+        adds_unmasked = self.subnets.outside == "private" or not room.earlier
+        tensors = [*kept.values(), *(unmasked.values() if adds_unmasked else ())]
+        return found + sum(tensor.nbytes for tensor in tensors)
 
     def _has_room(self, copy: int) -> bool:
         layout = self.layout(self.shapes[copy])

@@ -78,7 +78,7 @@ class SubnetworkLearner(RemovingLearner):
             self.layouts[shape] = Layout.of(net, self.subnets.exclude, biases=masked)
         return self.layouts[shape]
 
-    def check_capacity(self, interface: Interface) -> None:
+    def check_capacity(self, interface: Interface, tasks: int) -> None:
         self.layout(interface)  # raises if masks could cover nothing
 
     def fitting(self, interface: Interface) -> list[int]:

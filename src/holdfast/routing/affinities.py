@@ -133,13 +133,13 @@ class HybridAffinity(Affinity):
         rest = float(1 - Fraction(str(self.alpha)))  # decimal: in floats, 1 - 0.7 is a little over 0.3
         if self.automatic:
             pairs = [(relative(scores, "action"), relative(scores, "latent")) for scores in parts]
-            return [self.alpha * action + rest * latent for action, latent in pairs], self.limit
+            return [weighted((self.alpha, action), (rest, latent)) for action, latent in pairs], self.limit
         actions, latents = ([scores[name] for scores in parts] for name in ("action", "latent"))
         if len(parts) == 1:
-            direct = self.alpha * actions[0] / self.action_threshold
-            return [direct + rest * latents[0] / self.latent_threshold], 1.0
+            direct = weighted((self.alpha, actions[0])) / self.action_threshold
+            return [direct + weighted((rest, latents[0])) / self.latent_threshold], 1.0
         scaled = zip(spread(actions), spread(latents), strict=True)
-        return [self.alpha * action + rest * latent for action, latent in scaled], self.limit
+        return [weighted((self.alpha, action), (rest, latent)) for action, latent in scaled], self.limit
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,11 @@ def action_scores(
     if affinity.automatic:
         scores["constant"] = [constant_loss(drawn)] * len(learned)
     return scores
+
+
+def weighted(*weights_and_scores: tuple[float, float]) -> float:
+    """The sum of scores by weight; one with a weight of 0 does not count, even if it is infinite."""
+    return sum(weight * score for weight, score in weights_and_scores if weight)
 
 
 def relative(scores: Mapping[str, float], name: str) -> float:

@@ -26,7 +26,7 @@ def run(suite: Suite, learner: Learner, path: str | Path, options: Options = DEF
     """Learns the suite's tasks in order and returns the results; if interrupted, the same call continues the run."""
     suite = agreed(suite, learner)
     if not learner.learned:
-        learner.check_capacity(suite.interface)  # before there is a folder
+        learner.check_capacity(suite.interface, len(suite.tasks))  # before there is a folder
     if ranks().is_first:
         return lead(suite, learner, Path(path), options)
     return follow(suite, learner, Path(path))

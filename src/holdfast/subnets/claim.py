@@ -171,7 +171,8 @@ def selected_counts(
     """As `task_counts`, but raises if the task would lack entries in some tensor."""
     if beyond_plan(config, held):
         raise Mistake(
-            f"a copy is planned for {held} tasks: raise subnets.tasks before the first one, or allow more copies"
+            f"a copy is planned for {planned_tasks(config)} tasks: raise subnets.tasks before the first one, "
+            "or allow more copies"
         )
     counts = task_counts(config, layout, free, held, transitions)
     missing = lacking(layout, free, counts)
@@ -190,11 +191,12 @@ def selected_counts(
     )
 
 
-def check_room(config: SubnetConfig, layout: Layout, copies: int = 1) -> None:
-    """Raises if it is already known that the planned tasks would lack entries in so many copies."""
+def check_room(config: SubnetConfig, layout: Layout, copies: int = 1, tasks: int = 1) -> None:
+    """Raises if it is already known that so many tasks, or the planned ones, would lack entries in so many copies."""
     free = layout.sizes
     known = not config.reuse or config.new is not None  # whether it is known how many entries a task claims
-    for held in range(-(-(config.tasks or 1) // copies) if known else 1):
+    most = max(tasks, min(config.tasks or 1, MOST))
+    for held in range(-(-most // copies) if known else 1):
         free = free_after(free, selected_counts(config, layout, free, held))
 
 
@@ -251,8 +253,13 @@ def begin(config: SubnetConfig, net: Backbone, layout: Layout, start: Start) -> 
     trained = not (config.outside == "frozen" and start.earlier)
     before = [*start.sources[:1], *start.earlier[-1:], None][0]
     outside = Unmasked(unmasked_start(net, layout, copy, before), trained)
-    change = change_start(config, layout, start, counts) if config.private and start.earlier else None
+    change = change_start(config, layout, start, counts) if has_change(config, len(start.earlier)) else None
     return Masked(net, layout, copy, LearnedMask(quotas, counts.quotas, scores), outside, change=change)
+
+
+def has_change(config: SubnetConfig, held: int) -> bool:
+    """Whether the next task of a copy with `held` tasks has a change of its own."""
+    return config.private > 0 and held > 0
 
 
 def change_start(config: SubnetConfig, layout: Layout, start: Start, counts: Counts) -> LearnedChange:
@@ -260,7 +267,12 @@ def change_start(config: SubnetConfig, layout: Layout, start: Start, counts: Cou
     values = torch.zeros(layout.total)
     for source in start.sources[:1]:
         values = source.change.added_to(values) if source.change else values
-    return LearnedChange([entries(config.private, count) for count in counts.selected], values)
+    return LearnedChange(change_counts(config, counts), values)
+
+
+def change_counts(config: SubnetConfig, counts: Counts) -> list[int]:
+    """The number of entries of each tensor that the change of a task adds to."""
+    return [entries(config.private, count) for count in counts.selected]
 
 
 def quotas_of(config: SubnetConfig, copy: Copy) -> Tensor:

@@ -1,0 +1,181 @@
+"""What a plan, a preview or a score says of reuse is true for unusual settings too."""
+
+import random
+import re
+from dataclasses import replace
+from math import inf
+from time import perf_counter
+
+import pytest
+
+from holdfast.agent.preview import previewed
+from holdfast.errors import Mistake
+from holdfast.learners.sparse import Sparse
+from holdfast.learners.subnetworks import Room
+from holdfast.routing.affinities import HybridAffinity
+from holdfast.runs.run import run
+from holdfast.subnets.claim import SubnetConfig, check_room, free_entries, selected_counts, task_counts
+from holdfast.subnets.selection import entries
+from holdfast.tasks.task import Task
+from tests.test_learner_contract import fingerprints, same
+from tests.test_quotas import LAYOUT
+from tests.tiny import QUIET, SPARSE, tiny_learner, tiny_suite
+
+# Plans
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("tsn-core", {"subnets__new": "planned", "subnets__tasks": 2}),
+        ("tsn-core", {"subnets__reuse": False, "subnets__keep": 0.9, "subnets__tasks": 1}),
+        ("affinity-l", {"subnets__new": "auto", "subnets__tasks": 1, "routing__max_copies": 2}),
+    ],
+)
+def test_a_run_of_more_tasks_than_its_copies_can_hold_is_refused_before_its_first(tmp_path, name, settings):
+    suite = tiny_suite(tasks=3)
+    with pytest.raises(Mistake, match=r"a copy is planned for|would select nothing"):
+        run(suite, tiny_learner(name, suite, **settings), tmp_path / "run", QUIET)
+    assert not (tmp_path / "run").exists()
+
+
+def test_copies_that_are_planned_for_fewer_tasks_than_the_run_has_hold_them_together():
+    config = SubnetConfig(new="planned", tasks=2)
+    check_room(config, LAYOUT, copies=2, tasks=4)
+    with pytest.raises(Mistake, match="a copy is planned for 2 tasks"):
+        check_room(config, LAYOUT, copies=2, tasks=5)
+
+
+def test_a_plan_for_very_many_tasks_is_checked_at_once():
+    begin = perf_counter()
+    check_room(SubnetConfig(new="planned", tasks=10**6), LAYOUT)
+    assert perf_counter() - begin < 5
+
+
+def test_the_message_has_the_planned_number_also_where_packs_have_added_tasks():
+    with pytest.raises(Mistake, match="a copy is planned for 2 tasks"):
+        selected_counts(SubnetConfig(new="planned", tasks=2), LAYOUT, [50, 5], held=3)
+
+
+# Previews
+
+
+def test_a_preview_of_a_task_that_would_be_refused_says_the_same_sentence():
+    suite = tiny_suite(tasks=3)
+    for settings in ({"subnets__new": 0.5, "subnets__keep": 0.5}, {"subnets__new": "planned", "subnets__tasks": 2}):
+        learner = tiny_learner("tsn-core", suite, **settings)
+        for task in suite.tasks[:2]:
+            learner.learn(task)
+        with pytest.raises(Mistake) as refusal:
+            learner.learn(suite.tasks[2])
+        with pytest.raises(Mistake, match=re.escape(str(refusal.value))):
+            previewed(learner, suite.tasks[2], None, ())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"subnets__private": 1.0},
+        {"subnets__outside": "frozen"},
+        {"subnets__outside": "shared", "subnets__biases": "outside"},
+        {"subnets__quantise_bits": 2},
+        {"subnets__quantise_bits": 4, "subnets__private": 0.5},
+        {"subnets__keep": 0.05},
+        {"subnets__new": None, "subnets__keep": 1.0},
+    ],
+)
+@pytest.mark.parametrize("name", ["affinity-l", "tsn-replaykl"])
+def test_the_bytes_that_a_preview_expects_are_near_those_that_are_then_stored(name, settings):
+    suite = tiny_suite()
+    wide = {"net__width": 48, "subnets__new": "planned", "routing__max_copies": 1}
+    learner = tiny_learner(name, suite, **{**wide, **settings}, fit__steps=2)
+    for task in suite.tasks:
+        expected, before = learner.expected_bytes(task, 0), learner.snapshot().bytes()["weights"]
+        learner.learn(task)
+        assert expected == pytest.approx(learner.snapshot().bytes()["weights"] - before, rel=0.25)
+
+
+# Scores
+
+
+@pytest.mark.parametrize("threshold", [0.5, "auto"])
+def test_a_score_of_weight_zero_does_not_count_even_if_it_is_infinite(threshold):
+    near, far = {"action": 0.1, "constant": 1.0}, {"action": inf, "constant": 0.0}
+    like, unlike = {"latent": 0.1, "halves": 1.0}, {"latent": inf, "halves": 0.0}
+    for alpha, parts in ((0.0, [{**far, **like}]), (1.0, [{**near, **unlike}])):
+        affinity = HybridAffinity(threshold, alpha=alpha)
+        for candidates in (parts, parts * 2):
+            distances, limit = affinity.distances(candidates)
+            assert max(distances) <= limit
+
+
+# Combinations
+
+
+def drawn_settings(draw: random.Random, name: str) -> dict:
+    """Some settings of reuse, each at random."""
+    new = draw.choice([None, 0.0, 0.05, 0.5, "planned", "auto"])
+    routing = {} if name == "tsn-core" else {"routing__max_copies": draw.choice([None, 1, 2])}
+    return {
+        "backbone": draw.choice(["dt", "mlp"]),
+        "subnets__keep": draw.choice([0.01, 0.33, 0.9, 1.0]),
+        "subnets__new": new,
+        "subnets__reuse": new is not None or draw.random() < 0.5,
+        "subnets__place": "scores" if new is None else draw.choice(["scores", "gradient", "deep", "shallow"]),
+        "subnets__schedule": draw.choice(["constant", "constant", "equal_remaining"]),
+        "subnets__tasks": draw.choice([None, 2, 5]),
+        "subnets__private": draw.choice([0.0, 0.1, 1.0]),
+        "subnets__biases": draw.choice(["masked", "outside"]),
+        "subnets__outside": draw.choice(["private", "frozen"]),
+        "subnets__sources": draw.choice([1, 2]),
+        "subnets__warm_start": draw.choice([0.0, 0.3, 100.0]),
+        "subnets__quantise_bits": draw.choice([0, 1, 3]),
+        "net__width": 8,
+        "fit__steps": 2,
+        **routing,
+    }
+
+
+@pytest.mark.parametrize(("seed", "name"), list(enumerate(SPARSE)))
+def test_the_laws_of_reuse_hold_for_settings_that_are_drawn_at_random(seed, name):
+    draw = random.Random(seed)
+    suite, settings = tiny_suite(draw.choice(["toy", "toy-continuous"])), drawn_settings(draw, name)
+    learner, again = (tiny_learner(name, suite, **settings) for _ in range(2))
+    learned: dict[str, str] = {}
+    for number in range(4):
+        task = replace(suite.tasks[number % 3], name=f"Task{number}")
+        snapshot, more = learner.snapshot(), [account["more"] for account in learner.accounts()]
+        try:
+            foreseen = previewed(learner, task, None, ()).route
+        except Mistake as refusal:
+            with pytest.raises(Mistake, match=re.escape(str(refusal))):
+                learner.learn(task)
+            assert same(learner.snapshot(), snapshot)
+            assert set(more) == {0}
+            return
+        room = learner.room(foreseen["copy"], task.interface)
+        learner.learn(task)
+        assert learner.routes()[-1] == foreseen
+        assert not room.earlier or more[room.index] != 0  # a full copy is passed over
+        check_counts(learner, task, room)
+        prints = fingerprints(learner)
+        assert learned.items() <= prints.items()
+        learned = prints
+        again.restore(learner.snapshot())
+        assert same(again.snapshot(), learner.snapshot())
+        assert fingerprints(again) == prints
+
+
+def check_counts(learner: Sparse, task: Task, room: Room) -> None:
+    """The task has selected, claimed and changed exactly as many entries of each tensor as it should."""
+    config, found, held = learner.subnets, learner.subnetworks[task.name], len(room.earlier)
+    counts = task_counts(config, room.layout, free_entries(room.layout, room.copy), held, task.dataset.steps)
+    for tensor, (chosen, owned) in enumerate(room.layout.pieces(found.mask, room.copy.occupied)):
+        assert int(chosen.sum()) == counts.selected[tensor] > 0
+        assert counts.new is None or int((chosen & ~owned).sum()) == counts.new[tensor]
+    if config.private and held:
+        changed = [int(chosen.sum()) for (chosen,) in room.layout.pieces(found.change.mask)]
+        assert changed == [entries(config.private, count) for count in counts.selected]
+    else:
+        assert found.change is None
