@@ -2,11 +2,13 @@
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 from time import perf_counter
 
 import pytest
+import torch
 
 from holdfast.agent.preview import previewed
 from holdfast.errors import Mistake
@@ -15,8 +17,11 @@ from holdfast.learners.subnetworks import Room
 from holdfast.routing.affinities import HybridAffinity
 from holdfast.runs.run import run
 from holdfast.subnets.claim import SubnetConfig, check_room, free_entries, selected_counts, task_counts
+from holdfast.subnets.layout import Layout
+from holdfast.subnets.quantise import quantise
 from holdfast.subnets.selection import entries
 from holdfast.tasks.task import Task
+from tests.agents import learn, new_agent
 from tests.test_learner_contract import fingerprints, same
 from tests.test_quotas import LAYOUT
 from tests.tiny import QUIET, SPARSE, tiny_learner, tiny_suite
@@ -57,6 +62,15 @@ def test_the_message_has_the_planned_number_also_where_packs_have_added_tasks():
         selected_counts(SubnetConfig(new="planned", tasks=2), LAYOUT, [50, 5], held=3)
 
 
+def test_a_task_without_room_is_told_why_where_other_interfaces_have_copies_of_their_own(tmp_path):
+    settings = {"subnets__new": "planned", "subnets__tasks": 1, "routing__max_copies": 1}
+    agent = new_agent(tmp_path / "agent", **settings)
+    learn(agent, "swing", "pendulum")
+    learn(agent, "balance", "cartpole")  # the second copy, and the only one with its interface
+    with pytest.raises(Mistake, match=r"all copies are full, and routing\.max_copies allows no other: raise it"):
+        learn(agent, "swing-2", "pendulum")
+
+
 # Previews
 
 
@@ -94,6 +108,32 @@ def test_the_bytes_that_a_preview_expects_are_near_those_that_are_then_stored(na
         expected, before = learner.expected_bytes(task, 0), learner.snapshot().bytes()["weights"]
         learner.learn(task)
         assert expected == pytest.approx(learner.snapshot().bytes()["weights"] - before, rel=0.25)
+
+
+# Large networks
+
+
+def test_more_weights_than_torch_takes_quantiles_of_are_quantised(monkeypatch):
+    layout = Layout(("a.weight",), ((100, 30),))
+    values = torch.randn(layout.total, generator=torch.Generator().manual_seed(0))
+    new = torch.ones(layout.total, dtype=torch.bool)
+    whole = quantise(values, new, layout, bits=3)
+    monkeypatch.setattr("holdfast.subnets.quantise.MOST_POINTS", 1000)  # really 16 million
+    monkeypatch.setattr("torch.quantile", limited(torch.quantile, 1000))
+    moved = quantise(values, new, layout, bits=3)
+    assert len(moved.unique()) == 8
+    assert float((moved - values).square().mean()) == pytest.approx(float((whole - values).square().mean()), rel=0.1)
+
+
+def limited(quantile: Callable[..., torch.Tensor], most: int) -> Callable[..., torch.Tensor]:
+    """The function, which then fails as torch's does if there are too many points."""
+
+    def limited_quantile(points: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        if len(points) > most:
+            raise RuntimeError("quantile() input tensor is too large")
+        return quantile(points, at)
+
+    return limited_quantile
 
 
 # Scores

@@ -114,7 +114,7 @@ def test_where_no_copy_may_be_opened_the_nearest_with_room_is_taken():
 
 
 def test_where_no_copy_may_be_opened_and_all_are_full_one_sentence_says_what_to_do():
-    with pytest.raises(Mistake, match=r"no room for New: .*routing.max_copies allows 1; raise it"):
+    with pytest.raises(Mistake, match=r"no room for New: .*routing.max_copies allows no other: raise it"):
         route("New", [candidate("A", 0, 1.0, full=True)], 3.0, copies=1, max_copies=1)
 
 

@@ -70,8 +70,8 @@ def route(
         return Route(task, evidence, threshold, None, copies, True, reason)
     if source is None:
         raise Mistake(
-            f"there is no room for {task}: all copies are full, and routing.max_copies allows {max_copies}; "
-            "raise it, lower subnets.keep or allow reuse with the schedule constant"
+            f"there is no room for {task}: all copies are full, and routing.max_copies allows no other: "
+            "raise it, lower subnets.keep or subnets.new, or allow reuse with the schedule constant"
         )
     return Route(task, evidence, threshold, source.task, source.copy, False, "too far, but no copy is left")
 
