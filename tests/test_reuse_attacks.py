@@ -62,6 +62,12 @@ def test_the_message_has_the_planned_number_also_where_packs_have_added_tasks():
         selected_counts(SubnetConfig(new="planned", tasks=2), LAYOUT, [50, 5], held=3)
 
 
+def test_a_task_that_would_select_nothing_at_all_is_refused_whatever_data_it_has():
+    config = SubnetConfig(new="auto", schedule="equal_remaining")  # planned for one task, as in an agent
+    with pytest.raises(Mistake, match="a copy with 1 tasks has too few free entries"):
+        selected_counts(config, LAYOUT, [0, 0], held=1, transitions=100)
+
+
 def test_a_task_without_room_is_told_why_where_other_interfaces_have_copies_of_their_own(tmp_path):
     settings = {"subnets__new": "planned", "subnets__tasks": 1, "routing__max_copies": 1}
     agent = new_agent(tmp_path / "agent", **settings)

@@ -132,7 +132,7 @@ def new_share(config: SubnetConfig, k: int, transitions: int | None) -> float | 
         return config.new or 0.0
     if config.new == "planned" or transitions is None:
         return MOST_NEW
-    return min(max(Fraction(NEW_A_TRANSITION * transitions, k), LEAST_NEW), MOST_NEW)
+    return min(max(Fraction(NEW_A_TRANSITION * transitions, max(k, 1)), LEAST_NEW), MOST_NEW)  # k is 0 in a full copy
 
 
 def is_planned(config: SubnetConfig) -> bool:
