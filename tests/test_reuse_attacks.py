@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf
+from math import inf, isfinite
 from time import perf_counter
 
 import pytest
@@ -145,15 +145,22 @@ def limited(quantile: Callable[..., torch.Tensor], most: int) -> Callable[..., t
 # Scores
 
 
+def test_a_score_without_a_scale_does_not_count_if_its_weight_is_zero():
+    near, far = {"action": 0.1, "constant": 1.0}, {"action": 0.1, "constant": 0.0}
+    like, unlike = {"latent": 0.1, "halves": 1.0}, {"latent": 0.1, "halves": 0.0}
+    for alpha, scores in ((0.0, {**far, **like}), (1.0, {**near, **unlike})):
+        (distance,), limit = HybridAffinity("auto", alpha=alpha).distances([scores])
+        assert distance <= limit
+        other = HybridAffinity("auto", alpha=1 - alpha)
+        assert other.distances([scores])[0] == [inf]
+
+
 @pytest.mark.parametrize("threshold", [0.5, "auto"])
-def test_a_score_of_weight_zero_does_not_count_even_if_it_is_infinite(threshold):
-    near, far = {"action": 0.1, "constant": 1.0}, {"action": inf, "constant": 0.0}
-    like, unlike = {"latent": 0.1, "halves": 1.0}, {"latent": inf, "halves": 0.0}
-    for alpha, parts in ((0.0, [{**far, **like}]), (1.0, [{**near, **unlike}])):
-        affinity = HybridAffinity(threshold, alpha=alpha)
-        for candidates in (parts, parts * 2):
-            distances, limit = affinity.distances(candidates)
-            assert max(distances) <= limit
+def test_a_task_whose_score_could_not_be_computed_is_far_whatever_the_weight(threshold):
+    broken = {"action": inf, "constant": 1.0, "latent": 0.1, "halves": 1.0}
+    distances, _ = HybridAffinity(threshold, alpha=0.0).distances([broken, {**broken, "action": 0.1}])
+    assert not isfinite(distances[0])
+    assert isfinite(distances[1])
 
 
 # Combinations

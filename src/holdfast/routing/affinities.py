@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, isfinite
+from math import inf, isfinite, isinf
 from typing import Annotated, Literal
 
 import torch
@@ -132,14 +132,14 @@ class HybridAffinity(Affinity):
     def distances(self, parts: Sequence[Mapping[str, float]]) -> tuple[list[float], float]:
         rest = float(1 - Fraction(str(self.alpha)))  # decimal: in floats, 1 - 0.7 is a little over 0.3
         if self.automatic:
-            pairs = [(relative(scores, "action"), relative(scores, "latent")) for scores in parts]
-            return [weighted((self.alpha, action), (rest, latent)) for action, latent in pairs], self.limit
+            weights = {"action": self.alpha, "latent": rest}
+            return [relative_sum(scores, weights) for scores in parts], self.limit
         actions, latents = ([scores[name] for scores in parts] for name in ("action", "latent"))
         if len(parts) == 1:
-            direct = weighted((self.alpha, actions[0])) / self.action_threshold
-            return [direct + weighted((rest, latents[0])) / self.latent_threshold], 1.0
+            direct = self.alpha * actions[0] / self.action_threshold
+            return [direct + rest * latents[0] / self.latent_threshold], 1.0
         scaled = zip(spread(actions), spread(latents), strict=True)
-        return [weighted((self.alpha, action), (rest, latent)) for action, latent in scaled], self.limit
+        return [self.alpha * action + rest * latent for action, latent in scaled], self.limit
 
 
 @dataclass(frozen=True)
@@ -196,9 +196,14 @@ def action_scores(
     return scores
 
 
-def weighted(*weights_and_scores: tuple[float, float]) -> float:
-    """The sum of scores by weight; one with a weight of 0 does not count, even if it is infinite."""
-    return sum(weight * score for weight, score in weights_and_scores if weight)
+def relative_sum(scores: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """The weighted sum of relative scores; infinite if a score could not be computed, also one of weight 0.
+
+    A score that is infinite only relative to its scale of 0 does not count if its weight is 0.
+    """
+    if any(isinf(scores[name]) for name in weights):
+        return inf
+    return sum(weight * relative(scores, name) for name, weight in weights.items() if weight)
 
 
 def relative(scores: Mapping[str, float], name: str) -> float:
