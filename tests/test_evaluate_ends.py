@@ -124,8 +124,9 @@ def test_every_command_says_what_is_not_measured(tmp_path: Path, capsys: pytest.
     assert "not measured" not in capsys.readouterr().out
 
 
-def test_a_forecast_says_when_tasks_are_played() -> None:
-    command = parse_run([*RUN, "--learner", "naive", "--evaluate", "ends", "--evaluate-at", "10", "100"])
+def test_a_forecast_says_when_tasks_are_played(tmp_path: Path) -> None:
+    words = [*RUN, "--learner", "naive", "--evaluate", "ends", "--evaluate-at", "10", "100"]
+    command = parse_run([*words, "--out", str(tmp_path / "run")])
     said = forecast(command.spec)
     assert "of each task after it is learned, and of every learned task after 4 tasks" in said
     assert "10 episodes at 10, 100 % of a task's training" in said
