@@ -1,5 +1,6 @@
 """A sweep starts NVIDIA's multi-process service for itself alone, and stops it however the sweep ends."""
 
+import ctypes
 import json
 import os
 import signal
@@ -17,9 +18,11 @@ from bench import beside
 
 import holdfast
 from holdfast.cli.main import main
+from holdfast.gpu.waiting import BLOCK, wait_asleep
 from holdfast.study.engines import Resources, engine_for
 from holdfast.study.gpu_service import PROGRAM, gpu_service
 from holdfast.study.local import LocalEngine, gpus_here, places_here
+from holdfast.tasks.processes import CORES
 from tests.test_mistakes import command as mistake
 from tests.test_sweep import QUICK, grid, jobs_of, sweep
 from tests.tiny import PATIENCE
@@ -230,3 +233,39 @@ def test_a_fit_with_other_bits_is_named_and_changes_the_exit_code(tmp_path, monk
     assert printed.count("not equal") == 1
     assert f"there is no {PROGRAM} here" in printed
     assert code == 1
+
+
+class FakeDriver:
+    """A driver of two GPUs, which notes how threads are to wait."""
+
+    def __init__(self) -> None:
+        self.flags: dict[int, int] = {}
+
+    def cuInit(self, _: int) -> int:
+        return 0
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = 2
+        return 0
+
+    def cuDeviceGet(self, device: Any, number: int) -> int:
+        device._obj.value = number
+        return 0
+
+    def cuDevicePrimaryCtxSetFlags_v2(self, device: ctypes.c_int, flags: int) -> int:
+        self.flags[device.value] = flags
+        return 0
+
+
+def test_a_process_that_waits_asleep_does_so_on_every_gpu(monkeypatch):
+    driver = FakeDriver()
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: driver)
+    wait_asleep()
+    assert driver.flags == {0: BLOCK, 1: BLOCK}
+
+
+def test_the_runs_of_a_sweep_share_the_cores(monkeypatch):
+    monkeypatch.setenv(CORES, "16")
+    for places, share in ((1, "16"), (4, "4"), (22, "1")):
+        with LocalEngine(places, ()) as engine:
+            assert engine.environment[CORES] == share

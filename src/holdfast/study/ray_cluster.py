@@ -124,7 +124,7 @@ class Remote(RunningJob):
         return end
 
     def interrupt(self) -> None:
-        self.ray.cancel(self.told, force=True)  # a worker has no way to be asked; the run goes on from its last save
+        """A worker cannot be asked: its run goes on from its last save."""
 
     def stop(self, patience: float = 0.0) -> None:
         self.ray.cancel(self.told, force=True)

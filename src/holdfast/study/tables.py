@@ -231,6 +231,8 @@ def make_table(kind: str | None, found: Records, paper: bool = False) -> ResultT
     kind = kind or default_kind(found.suite)
     if paper and not KINDS[kind].rows(found.suite):
         raise Mistake(f"nothing is published about {found.suite} as a table {kind}: leave --paper out")
+    if found.against and KINDS[kind].lines not in (run_lines, success_lines):
+        raise Mistake(f"the table {kind} has no column for --against: use --table main or --table success")
     entries = _entries(KINDS[kind], found, paper)
     if not entries:
         raise Mistake(f"none of these runs is one for the table {kind} ({KINDS[kind].about})")
@@ -243,7 +245,7 @@ def make_table(kind: str | None, found: Records, paper: bool = False) -> ResultT
     notes = (*KINDS[kind].notes, *_instead(found, {run for line in lines for run in line.runs}))
     if MINUTES in used:
         notes = (*notes, TIMED)
-    if found.against:
+    if found.against and DIFFERENCE in used:
         notes = (*notes, COMPARED.format(found.against.label))
     if others:
         notes = (*notes, DIRECTION.format(sources(found.suite)), *_other_tasks(found))
