@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from holdfast.data.randomness import derive
 from holdfast.data.windows import Mixture
@@ -81,6 +82,31 @@ def test_the_path_integral_by_hand():
     assert path.integral["w"].tolist() == [1.0, 0.5]
     importance = path.importance({"w": parameter}, damping=0.25)["w"]
     assert importance.tolist() == pytest.approx([1.0 / 0.5, 0.5 / (0.0625 + 0.25)])
+
+
+class Operations(TorchDispatchMode):
+    """Counts the operations on tensors; on a GPU each of them is at least one kernel launch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += operation is not torch.ops.aten.detach.default  # a view
+        return operation(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("tensors", [1, 50])
+def test_a_penalty_adds_as_many_operations_to_a_step_for_many_tensors_as_for_one(tensors):
+    parameters = {f"w{number}": nn.Parameter(torch.ones(2)) for number in range(tensors)}
+    for parameter in parameters.values():
+        parameter.grad = torch.ones(2)
+    held = {name: torch.ones(2) for name in parameters}
+    path = Path(Anchor(1.0, held, held), parameters)
+    with Operations() as operations:
+        path.on_gradients(parameters)
+        path.on_step(parameters)
+    assert operations.count == 9  # two copies, the four of the penalty, the three of the integral
 
 
 def test_a_parameter_that_made_the_loss_worse_is_not_needed():

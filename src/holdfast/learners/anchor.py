@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from holdfast.learners.tensors import under
@@ -18,11 +19,15 @@ class Anchor(Addition):
         self.importance, self.pulled = dict(sorted(importance.items())), dict(sorted(pulled.items()))
         self.strength = strength if importance else 0.0  # has no effect before the second task
 
+    @torch.no_grad()
     def on_gradients(self, parameters: dict[str, nn.Parameter]) -> None:
-        for name, importance in self.importance.items():
-            parameter = parameters[name]
-            assert parameter.grad is not None
-            parameter.grad += self.strength * (importance * parameter.detach() - self.pulled[name])
+        if not self.importance:
+            return
+        held: list[Tensor] = [parameters[name] for name in self.importance]
+        pull = torch._foreach_mul(held, tuple(self.importance.values()))  # a loop would launch kernels for each tensor
+        torch._foreach_sub_(pull, [self.pulled[name] for name in self.importance])
+        torch._foreach_mul_(pull, self.strength)
+        torch._foreach_add_([parameter.grad for parameter in held if parameter.grad is not None], pull)
 
     def describe(self) -> dict[str, Any]:
         return {"strength": self.strength}

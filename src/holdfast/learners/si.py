@@ -33,17 +33,20 @@ class Path(Addition):
         self.anchor = anchor
         self.integral = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
         self.start = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+        # Before each step; kept, so that all tensors are copied at once.
+        self.gradients, self.before = ([torch.zeros_like(tensor) for tensor in self.start.values()] for _ in range(2))
 
     @torch.no_grad()
     def on_gradients(self, parameters: dict[str, nn.Parameter]) -> None:
-        self.gradients = {name: parameter.grad.clone() for name, parameter in parameters.items()}  # type: ignore[union-attr]
-        self.before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+        torch._foreach_copy_(self.gradients, [value.grad for value in parameters.values() if value.grad is not None])
+        torch._foreach_copy_(self.before, list(parameters.values()))
         self.anchor.on_gradients(parameters)
 
     @torch.no_grad()
     def on_step(self, parameters: dict[str, nn.Parameter]) -> None:
-        for name, parameter in parameters.items():
-            self.integral[name] -= self.gradients[name] * (parameter - self.before[name])
+        change = torch._foreach_sub(list(parameters.values()), self.before)
+        torch._foreach_mul_(change, self.gradients)
+        torch._foreach_sub_(list(self.integral.values()), change)
 
     def describe(self) -> dict[str, Any]:
         return self.anchor.describe()
