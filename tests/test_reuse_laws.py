@@ -46,8 +46,9 @@ def test_retention_holds_for_convolutions_and_quantised_weights(variant):
     assert changed(learn_and_certify(learner, suite)) == []
 
 
-@pytest.mark.parametrize("backbone", NETS)
-@EVERY
+@pytest.mark.parametrize(
+    ("name", "backbone"), [*((name, "dt") for name in SPARSE), *(("affinity-l", net) for net in NETS if net != "dt")]
+)
 @VARIANT
 def test_restoring_a_snapshot_is_the_identity_at_every_moment(name, variant, backbone, device):
     suite, settings = tiny_suite(), {"backbone": backbone, **settings_of(variant, name)}

@@ -3,19 +3,25 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 
 from holdfast.study.figures.front import front_points, main_score, return_score
 from holdfast.study.figures.point_numbers import name_points
-from holdfast.study.figures.study import read_study
+from holdfast.study.figures.study import Study, read_study
 from holdfast.study.figures.suites import best_points, suites_figure
 
 RESULTS = Path(__file__).parent.parent / "results"
 PANDA, CONTINUAL = RESULTS / "panda3", RESULTS / "continualworld" / "cw20"
 
 
-def test_every_learner_of_every_suite_is_in_the_figure_with_its_best_setting() -> None:
-    studies = [read_study([PANDA]), read_study([CONTINUAL])]
+@pytest.fixture(scope="module")
+def studies() -> list[Study]:
+    """Panda-3 and CW20; their intervals take a while."""
+    return [read_study([PANDA]), read_study([CONTINUAL])]
+
+
+def test_every_learner_of_every_suite_is_in_the_figure_with_its_best_setting(studies: list[Study]) -> None:
     drawing = suites_figure(studies)
     shown = {(suite, label.split()[0]) for suite, label, *_ in drawing.rows}
     assert shown == {(found.suite, setting.learner) for found in studies for setting in found.settings}
@@ -28,8 +34,8 @@ def test_every_learner_of_every_suite_is_in_the_figure_with_its_best_setting() -
     assert any("tsn-core" in text for text in texts)
 
 
-def test_the_score_is_that_of_the_suites_main_table() -> None:
-    panda, continual = read_study([PANDA]), read_study([CONTINUAL])
+def test_the_score_is_that_of_the_suites_main_table(studies: list[Study]) -> None:
+    panda, continual = studies
     assert main_score(panda) == return_score(panda) == "AvgGap"
     assert main_score(continual) == "success %"
     for point in front_points(continual, "success %"):
