@@ -1,7 +1,7 @@
 """The documentation does what it says: its code runs, its commands run, its links and code locations exist.
 
-- Python is run, and so are `holdfast` commands in blocks of the languages `sh` and `console`. On pages that show no
-  output, the budget `smoke` of the toy suites has fewer steps than a user's, to save time.
+- Python is run, and so are `holdfast` commands in blocks of the languages `sh` and `console`. To save time, the budget
+  `smoke` of an agent has fewer steps than a user's, and on pages that show no output that of the toy suites as well.
 - In a `console` block, what stands below a command is compared with what the command prints: words and zeros must be
   the same. Other numbers are not compared, since they depend on the machine. A line `...` leaves lines out. A command
   below which a sentence begins with `holdfast:` must fail with this sentence.
@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from holdfast.agent import agent
 from holdfast.benchmarks.toy.suite import BUDGETS
 from holdfast.cli.main import main
 from holdfast.registry import LEARNERS
@@ -290,6 +291,7 @@ def test_what_a_page_shows_runs(
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     if "console" not in {block.language for block in blocks(page)}:
         monkeypatch.setitem(BUDGETS["smoke"], "fit.steps", 10)
+    monkeypatch.setattr(agent, "BUDGETS", {**agent.BUDGETS, "smoke": 5})
     module = ModuleType("page")  # one namespace for all blocks of a page, with a file, where help texts are read from
     module.__file__ = str(tmp_path / "page.py")
     monkeypatch.setitem(sys.modules, "page", module)
