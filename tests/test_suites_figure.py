@@ -65,6 +65,19 @@ def test_names_beside_points_do_not_overlap() -> None:
             assert not (np.all(box[0] < other[1]) and np.all(other[0] < box[1]))
 
 
+def test_names_are_off_the_lines_between_points() -> None:
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1, 2], [1, 1, 0], "o-")
+    axes.margins(0.3)
+    figure.draw_without_rendering()
+    name_points(axes, [(0, 1), (1, 1), (2, 0)], ["first", "second", "third"])
+    figure.draw_without_rendering()
+    path = axes.transData.transform_path(axes.lines[0].get_path())
+    for text in axes.texts:
+        assert not path.intersects_bbox(text.get_window_extent(), filled=False), text.get_text()
+
+
 def test_a_name_that_is_far_from_its_point_has_a_line_to_it() -> None:
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()

@@ -1,6 +1,7 @@
 """Numbers or names beside points, placed where there is room."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,6 +12,7 @@ from holdfast.study.figures.drawing import SOFT
 SAME = 4.0  # points: what is nearer shares a label
 MARK = np.array([4.5, 4.5])  # how far a mark reaches
 LINE = 8.0  # height of a letter
+STRIDE = 3.0  # between two places of a line that names stay away from
 
 FAR = 12.0  # a label that is farther from its point gets a line to it
 LEADER = {"arrowstyle": "-", "lw": 0.5, "color": SOFT, "shrinkA": 0, "shrinkB": 3}
@@ -25,16 +27,25 @@ def number_points(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
 
 
 def name_points(axes: Axes, places: Sequence[tuple[float, float]], names: Sequence[str]) -> None:
-    """Writes names beside these points; the figure must have been laid out."""
+    """Writes names beside these points, off the lines of the axes if possible; the figure must have been laid out."""
     scale = 72 / axes.figure.dpi  # points a pixel
     room = axes.get_window_extent().get_points() * scale
     crowds = _crowds([axes.transData.transform(place) * scale for place in places])
     taken = [_box(middle - MARK, 2 * MARK) for middle, _ in crowds]
-    for middle, members in crowds:
-        text = ", ".join(names[member] for member in members)
+    drawn = [axes.transData.transform(line.get_xydata()) * scale for line in axes.get_lines()]
+    lines = [box for corners in drawn for box in _along(corners)]
+    texts = [", ".join(names[member] for member in members) for _, members in crowds]
+    longest_first = sorted(zip(texts, crowds, strict=True), key=lambda crowd: -len(crowd[0]))
+    for text, (middle, members) in longest_first:
         size = np.array([TextPath((0, 0), text, size=LINE).get_extents().width + 1, LINE])
         ways = [way for way in _around(size) if _within(_box(middle + way, size), room)]
-        offset = next((way for way in ways if not _meets(_box(middle + way, size), taken)), np.array([6, -3]))
+        free = [way for way in ways if not _meets(_box(middle + way, size), taken)]
+        # the first near one off all lines, otherwise the first near one
+        offset = min(
+            free,
+            key=lambda way: (_gap(_box(way, size)) > FAR, _meets(_box(middle + way, size), lines)),
+            default=np.array([6, -3]),
+        )
         taken.append(_box(middle + offset, size))
         leader = LEADER if _gap(_box(offset, size)) > FAR else None
         label = axes.annotate(
@@ -65,6 +76,15 @@ def _around(size: np.ndarray) -> list[np.ndarray]:
         ways += [(right - 1, above - 3), (right - 1, below + 3), (left + 1, above - 3), (left + 1, below + 3)]
         ways += [(-width, above), (-width, below)]  # at the right edge
     return [np.array(way) for way in ways]
+
+
+def _along(corners: np.ndarray) -> list[Box]:
+    """Small boxes along a line through these corners, in points."""
+    boxes = []
+    for start, end in pairwise(corners):
+        shares = np.linspace(0, 1, 2 + int(np.hypot(*(end - start)) / STRIDE))
+        boxes += [_box(start + share * (end - start) - 0.5, np.ones(2)) for share in shares]
+    return boxes
 
 
 def _box(corner: np.ndarray, size: np.ndarray) -> Box:
