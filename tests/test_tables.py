@@ -208,6 +208,14 @@ def with_settings(root: Path, name: str, learner: str, seed: int = 0, **settings
     return a_run(root, name, learner, seed, RETURNS, plan={"config": settings})
 
 
+def test_a_table_of_our_own_runs_has_nothing_published(tmp_path):
+    a_run(tmp_path, "one", "naive", 0, RETURNS)
+    table = make_table("main", read_records(tmp_path), ours=True)
+    assert [line.label for line in table.lines if line.runs] == ["naive"]
+    assert not any(line.published or line.missing or line.differs for line in table.lines)
+    assert any(line.published for line in make_table("main", read_records(tmp_path)).lines)
+
+
 def test_a_published_row_stands_beside_the_runs_that_differ_least_and_says_in_what(tmp_path):
     for strength in (50.0, 1e4, 1e7):
         with_settings(tmp_path, f"ewc-{strength:g}", "ewc", strength=strength)
@@ -621,6 +629,7 @@ def test_a_matrix_of_another_run_is_a_mistake(tmp_path):
         (["runs", "--out", "runs"], "runs is a folder: give the name of a file"),
         (["runs", "--out", "."], ". is a folder: give the name of a file"),
         (["runs", "--paper"], "nothing is published about toy"),
+        (["runs", "--paper", "--ours"], "--paper prints published rows alone, and --ours none of them"),
         (["runs", "--into", "page.md", "--format", "csv"], "--into fills a Markdown page"),
     ],
 )

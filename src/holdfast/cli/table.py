@@ -39,6 +39,8 @@ class TableCommand:
     """Run folders of one setting that every row is compared with, seed by seed and start by start."""
     paper: bool = False
     """Print only the publication's own rows, each filled or missing; by default all runs, and then those."""
+    ours: bool = False
+    """Print only these runs, without published numbers."""
     format: Literal["md", "tex", "csv", "rliable"] | None = None
     """Markdown, LaTeX, CSV with all digits, or JSON for rliable; by default a table in a terminal, else Markdown."""
     out: Path | None = None
@@ -57,12 +59,14 @@ def table_command(words: Sequence[str]) -> None:
         raise Mistake("a table needs run folders: holdfast table runs/panda3")
     if command.stages is not None and command.stages < 1:
         raise Mistake(f"--stages must be at least 1, got {command.stages}")
+    if command.paper and command.ours:
+        raise Mistake("--paper prints published rows alone, and --ours none of them: leave one of them out")
     found = read_records(*command.runs, suite=command.suite, skip=warn_skipped, stages=command.stages)
     if command.against:
         other = read_records(*command.against, suite=found.suite, skip=warn_skipped, stages=command.stages)
         found = compared(found, other)
     if command.format is None and not (command.into or command.out) and sys.stdout.isatty():
-        print_table(make_table(command.table, found, command.paper))
+        print_table(make_table(command.table, found, command.paper, command.ours))
         return
     content = _content(command, found)
     if command.into:
@@ -88,7 +92,7 @@ def _content(command: TableCommand, found: Records) -> str:
     """The table as text."""
     if command.format == "rliable":
         return rliable(found)
-    return FORMATS[command.format or "md"](make_table(command.table, found, command.paper))
+    return FORMATS[command.format or "md"](make_table(command.table, found, command.paper, command.ours))
 
 
 def fill_page(page: str, content: str, mark: str = "table") -> str:

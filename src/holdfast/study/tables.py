@@ -226,19 +226,22 @@ def records_of(results: Sequence[RunResult]) -> Records:
     return replace(found, expert=known[0] if known else None)
 
 
-def make_table(kind: str | None, found: Records, paper: bool = False) -> ResultTable:
-    """A table of these runs; with `paper`, only of those that the publication has a row for."""
+def make_table(kind: str | None, found: Records, paper: bool = False, ours: bool = False) -> ResultTable:
+    """A table of these runs; with `paper`, only the publication's rows, and with `ours`, none that are published."""
     kind = kind or default_kind(found.suite)
     if paper and not KINDS[kind].rows(found.suite):
         raise Mistake(f"nothing is published about {found.suite} as a table {kind}: leave --paper out")
     if found.against and KINDS[kind].lines not in (run_lines, success_lines):
         raise Mistake(f"the table {kind} has no column for --against: use --table main or --table success")
-    entries = _entries(KINDS[kind], found, paper)
+    entries = _entries(KINDS[kind], found, paper, ours)
     if not entries:
         raise Mistake(f"none of these runs is one for the table {kind} ({KINDS[kind].about})")
     lines = [line for entry in entries for line in KINDS[kind].lines(entry)]
-    others = other_lines(found.suite) if KINDS[kind].others else []
-    lines = [*KINDS[kind].references(found), *lines, *others]
+    others = other_lines(found.suite) if KINDS[kind].others and not ours else []
+    references = KINDS[kind].references(found)
+    if ours:
+        references = [replace(line, published={}) for line in references]
+    lines = [*references, *lines, *others]
     used = {column for line in lines for column in [*line.values, *line.published]}
     columns = [SEEDS, *DETAILS, *found.tasks, *SUMMARY]
     title = f"{found.suite}: {KINDS[kind].about}{found.cut}"
@@ -272,14 +275,14 @@ def _instead(found: Records, shown: Container[str]) -> list[str]:
     return [f"{result.name} is taken, not {' or '.join(result.instead)}: {OLDER}." for result in newer]
 
 
-def _entries(kind: TableKind, found: Records, paper: bool) -> list[TableEntry]:
+def _entries(kind: TableKind, found: Records, paper: bool, ours: bool) -> list[TableEntry]:
     """Groups of runs with their published rows, and published rows without runs."""
     seeds = sorted({result.plan["seed"] for result in found.results})
     groups = [one for one in group_runs(found.results) if kind.takes(one)]
     if kind.alone:
         groups, seeds = [replace(one, results=(run,)) for one in groups for run in one.results], []
-    rows = kind.rows(found.suite)
-    beside = rows if paper or kind.alone else [*rows, *all_rows(found.suite)]
+    rows = [] if ours else kind.rows(found.suite)
+    beside = rows if paper or ours or kind.alone else [*rows, *all_rows(found.suite)]
     rivals = [(one, _row_for(one, beside)) for one in groups]
     entries = [
         TableEntry(
@@ -293,10 +296,10 @@ def _entries(kind: TableKind, found: Records, paper: bool) -> list[TableEntry]:
         )
         for one, row in rivals
     ]
-    ours = [entry for entry in entries if entry.row is not None or not paper]
-    missing = [row for row in rows if row not in [entry.row for entry in ours]]
+    shown = [entry for entry in entries if entry.row is not None or not paper]
+    missing = [row for row in rows if row not in [entry.row for entry in shown]]
     missed = [TableEntry(None, row, [row["run"]] if kind.alone else []) for row in missing]
-    return sorted([*ours, *missed], key=lambda entry: (rank(entry.label), entry.first))
+    return sorted([*shown, *missed], key=lambda entry: (rank(entry.label), entry.first))
 
 
 def _singles(found: Group, results: Sequence[RunResult]) -> list[Matrix]:
