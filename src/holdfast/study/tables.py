@@ -62,7 +62,10 @@ TRANSFERRED = (
     "training, by trapezoids through the moments of --evaluate-at (10 episodes each), from 0 at the beginning; S is "
     "the same for the learner single with the same settings, seeds and starts drawn together."
 )
-TIMED = "minutes: the time that training took on the machine of each run, other work on it included."
+TIMED = (
+    "minutes: the time that training took on the machine of each run, other work on it included; "
+    "empty where runs shared what they trained."
+)
 COMPARED = (
     "difference: to {}, the mean over tasks in the end, in points of success where it is reported and in return "
     "elsewhere. Runs with the same seed and episodes from the same start are compared with each other, and drawn "

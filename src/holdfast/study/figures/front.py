@@ -36,7 +36,7 @@ class FrontPoint:
     number: int  # in the figure
     worth: Estimate
     size: float  # bytes
-    forgotten: float
+    forgotten: float  # below 0 if later tasks improved earlier ones
 
     def beaten_by(self, other: "FrontPoint") -> bool:
         """Whether a comparable setting is at least as good in all three measures, and better in one."""
@@ -49,7 +49,12 @@ class FrontPoint:
 
     @property
     def _measures(self) -> tuple[float, float, float]:
-        return -self.worth.value, self.size, self.forgotten
+        return -self.worth.value, self.size, self.lost
+
+    @property
+    def lost(self) -> float:
+        """What was forgotten; nothing if the earlier tasks are better in the end."""
+        return max(self.forgotten, 0.0)
 
 
 def return_score(found: Study) -> Score:
@@ -77,7 +82,7 @@ def front_points(found: Study, score: Score) -> list[FrontPoint]:
             factor = 1 if score == "NormAvg" else -1
         assert worth is not None  # a page has only runs with returns
         # tasks that are learned at once are not forgotten
-        points.append(FrontPoint(setting, at + 1, _scaled(worth, factor), summary.bytes, max(forgotten, 0.0)))
+        points.append(FrontPoint(setting, at + 1, _scaled(worth, factor), summary.bytes, forgotten))
     return points
 
 
@@ -101,7 +106,7 @@ def front_figure(found: Study) -> Drawing:
         figure = canvas(1.1 * WIDTH, 230)
         axes: Axes = figure.subplots()
         draw_front(axes, points, ringed, score)
-        most = max(point.forgotten for point in points) or 1.0
+        most = max(point.lost for point in points) or 1.0
         colours = mpl.cm.ScalarMappable(mpl.colors.Normalize(0, most), LOST)
         bar = figure.colorbar(colours, ax=axes, fraction=0.035, pad=0.02)
         bar.set_label(f"forgotten ({_forgetting(score)})")
@@ -132,8 +137,8 @@ def _forgetting(score: Score) -> str:
 
 
 def draw_front(axes: Axes, points: list[FrontPoint], ringed: list[FrontPoint], score: Score) -> None:
-    """The points of one suite: circles forget nothing, squares do, and the more the redder."""
-    most = max(point.forgotten for point in points) or 1.0
+    """The points of one suite: circles forget exactly nothing, squares are not exact, and the more the redder."""
+    most = max(point.lost for point in points) or 1.0
     axes.grid(color=FAINT, lw=0.5)
     axes.set_axisbelow(True)
     axes.set_xscale("log")
@@ -143,7 +148,7 @@ def draw_front(axes: Axes, points: list[FrontPoint], ringed: list[FrontPoint], s
         same = [point for point in ringed if point.setting.terms == terms]
         axes.plot([point.size / 1e6 for point in same], [point.worth.value for point in same], color=SOFT, lw=0.8)
     for point in points:
-        share = point.forgotten / most
+        share = point.lost / most
         if point.worth.interval:
             axes.plot([point.size / 1e6] * 2, point.worth.interval, color=SOFT, lw=1)
         edge = {"mec": INK, "mew": 1.6} if point in ringed else {"mec": PAPER, "mew": 0.8}

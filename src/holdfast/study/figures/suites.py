@@ -30,7 +30,7 @@ def suites_figure(studies: Sequence[Study]) -> Drawing:
             draw_front(axes, shown, unbeaten(shown), main_score(found))
             axes.margins(x=0.2)  # for names
             axes.set_title(found.suite, loc="left", fontsize=9)
-        panels[0].plot([], [], "o", ms=8, color=LOST(0.0), label="forgets nothing")
+        panels[0].plot([], [], "o", ms=8, color=LOST(0.0), label="forgets exactly nothing")
         panels[0].plot([], [], "s", ms=8, color=LOST(1.0), label="forgets, here the most in its panel")
         panels[0].plot([], [], "o", ms=8, mfc="none", mec=INK, mew=1.6, label="no other beats it in all three")
         figure.legend(loc="outside lower center", ncols=3)
