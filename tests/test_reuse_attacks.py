@@ -183,6 +183,7 @@ def drawn_settings(draw: random.Random, name: str) -> dict:
         "subnets__outside": draw.choice(["private", "frozen"]),
         "subnets__sources": draw.choice([1, 2]),
         "subnets__warm_start": draw.choice([0.0, 0.3, 100.0]),
+        "subnets__new_copy": draw.choice(["fresh", "last"]),
         "subnets__quantise_bits": draw.choice([0, 1, 3]),
         "net__width": 8,
         "fit__steps": 2,

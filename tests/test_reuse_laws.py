@@ -20,14 +20,18 @@ VARIANTS = {
     "deep": {"subnets__new": 0.2, "subnets__place": "deep"},
     "shallow": {"subnets__new": "planned", "subnets__place": "shallow"},
     "weak-start": {"subnets__warm_start": 0.1, "subnets__new": 0.2},
+    "copies-from-the-last": {"subnets__new_copy": "last", "subnets__new": "planned", "subnets__tasks": 1},
 }
 VARIANT = pytest.mark.parametrize("variant", VARIANTS)
 EVERY = pytest.mark.parametrize("name", SPARSE)
 
 
 def settings_of(variant: str, name: str) -> dict:
-    """The settings of a variant; all tasks share one copy unless the learner forbids it."""
-    one_copy = {} if name in ("tsn-core", "independent") else {"routing__max_copies": 1}
+    """The settings of a variant; all tasks share one copy unless the learner forbids it or the variant opens more."""
+    if name == "tsn-core":
+        return {"subnets__biases": "outside", **VARIANTS[variant], "subnets__tasks": None}
+    opens = name == "independent" or "subnets__new_copy" in VARIANTS[variant]
+    one_copy = {} if opens else {"routing__max_copies": 1}
     return {"subnets__biases": "outside", **VARIANTS[variant], **one_copy}
 
 

@@ -10,7 +10,15 @@ from holdfast.learners.learner import LearnerConfig
 LATER: dict[str, Any] = {  # settings that older records lack
     "config": {
         "fit": {"whole": True},
-        "subnets": {"tasks": None, "new": None, "biases": "masked", "sources": 1, "private": 0.0, "place": "scores"},
+        "subnets": {
+            "tasks": None,
+            "new": None,
+            "biases": "masked",
+            "sources": 1,
+            "private": 0.0,
+            "place": "scores",
+            "new_copy": "fresh",
+        },
     },
     "target": [],
     "backbone": "dt",

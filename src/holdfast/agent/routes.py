@@ -53,7 +53,8 @@ def route_reason(route: Mapping[str, Any]) -> str:
     """A decision and its reason, as a sentence."""
     task, copy = route["task"], route["copy"]
     if route["opened"]:
-        return f"{task} opened copy {copy}: {why(route)}."
+        begun = f" with the network of {route['source']}" if route["source"] else ""
+        return f"{task} opened copy {copy}{begun}: {why(route)}."
     if not route["candidates"]:
         return f"{task} went into copy {copy}: {why(route)}."
     return f"{task} joined copy {copy} and starts from {' and '.join(sources(route)) or 'new scores'}: {why(route)}."

@@ -206,8 +206,8 @@ def learned_lines(learned: Learned) -> Iterator[tuple[str, str]]:
 def place(route: Mapping[str, Any]) -> str:
     """Where a task goes, and why."""
     begun = " and ".join(sources(route))
-    where = "a new copy" if route["opened"] else f"copy {route['copy']}{f', starting from {begun}' if begun else ''}"
-    return f"{where}: {why(route)}"
+    where = "a new copy" if route["opened"] else f"copy {route['copy']}"
+    return f"{where}{f', starting from {begun}' if begun else ''}: {why(route)}"
 
 
 def scored(record: TaskRecord) -> str:

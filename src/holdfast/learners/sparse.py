@@ -94,7 +94,7 @@ class Sparse(SubnetworkLearner):
     def train(self, task: Task, datasets: Datasets, recorder: Recorder) -> None:
         decision = self.route(task)
         recorder.event("route", **decision.record())
-        room = self.room(decision.copy, task.interface)
+        room = self.room(decision.copy, task.interface, decision.source)
         sources = [self.subnetworks[name] for name in decision.sources]
         generator = torch_stream(self.seed, "scores", task.name)
         start = Start(room.copy, room.earlier, sources, generator, task.dataset.steps)
@@ -132,6 +132,8 @@ class Sparse(SubnetworkLearner):
             found = route_by_room(task.name, candidates, threshold, self.copies, most, far_source=far_source)
         else:
             found = route(task.name, candidates, threshold, self.copies, most)
+        if found.opened and fitting and self.subnets.new_copy == "last":
+            return replace(found, source=[name for name in self.learned if self.task_copy(name) in fitting][-1])
         return with_sources(found, self.subnets.sources)
 
     def compared(self, task: Task, affinity: Affinity) -> tuple[list[Candidate], float]:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from holdfast.data.conform import conform
 from holdfast.data.normaliser import Normaliser
@@ -89,16 +90,22 @@ class SubnetworkLearner(RemovingLearner):
         """A copy's network, freshly initialised."""
         return new_net(self.config.net, shape, self.seed, "copy", copy)
 
-    def room(self, index: int, interface: Interface) -> Room:
-        """The copy with this number, or a new copy for this interface if it does not exist yet."""
+    def room(self, index: int, interface: Interface, source: str | None = None) -> Room:
+        """The copy with this number, or a new copy if it does not exist yet: for this interface, or like that of the
+        task `source` and with its network inside."""
         if not self.can_learn:
             raise Mistake("what this learner needs to learn another task was not kept: it can only act")
         if index < self.copies:
             shape, copy = self.shapes[index], self.model_copies[index]
             return Room(index, shape, self.layout(shape), copy, list(self.inside(index).values()))
-        layout = self.layout(interface)
-        weights = layout.join(dict(self.fresh_net(index, interface).named_parameters()))
-        return Room(index, interface, layout, Copy(weights, torch.zeros(layout.total, dtype=torch.bool), {}), [])
+        begun = self.subnetworks[source] if source else None
+        shape = self.shapes[begun.copy] if begun else interface
+        layout, outside = self.layout(shape), dict[str, Tensor]()
+        weights = layout.join(dict(self.fresh_net(index, shape).named_parameters()))
+        if begun:
+            copy = self.model_copies[begun.copy]
+            weights, outside = begun.laid_over(weights, copy), copy.outside
+        return Room(index, shape, layout, Copy(weights, torch.zeros(layout.total, dtype=torch.bool), outside), [])
 
     def inside(self, copy: int) -> dict[str, Subnetwork]:
         """The subnetworks in a copy, in the order they were learned."""

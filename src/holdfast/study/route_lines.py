@@ -50,7 +50,7 @@ def _values(routes: Routes) -> dict[str, str]:
 
 def _decision(route: Mapping[str, Any]) -> str:
     if route["opened"]:
-        return "a copy of its own"
+        return f"a copy of its own{f', from {begun}' if (begun := route['source']) else ''}"
     return f"copy {route['copy']}, from {' and '.join(sources(route)) or 'new scores'}"
 
 

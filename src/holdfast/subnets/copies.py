@@ -46,11 +46,14 @@ class Subnetwork:
     normaliser: Normaliser
     change: Change | None = None  # without one, its weights are those of the copy
 
+    def laid_over(self, weights: Tensor, copy: Copy) -> Tensor:
+        """Other weights with those of the task in the place of its entries, (P,)."""
+        laid = torch.where(self.mask, copy.weights, weights)
+        return self.change.added_to(laid) if self.change else laid
+
 
 def effective(copy: Copy, subnetwork: Subnetwork, layout: Layout) -> dict[str, Tensor]:
     """The dense parameters of a task's policy."""
     # Not weights * mask: a negative free weight would give -0.0, which may become 0.0 when a later task trains it.
-    weights = torch.where(subnetwork.mask, copy.weights, torch.zeros(()))
-    if subnetwork.change:
-        weights = subnetwork.change.added_to(weights)
+    weights = subnetwork.laid_over(torch.zeros(()), copy)
     return {**layout.split(weights), **copy.outside, **subnetwork.private}
