@@ -37,10 +37,12 @@ SHOWN = {  # rows from top to bottom: what they are called, the folder and group
     "multitask (all data at once)": ("cw20", "multitask", "multitask"),
 }
 
+
 def draw_success(axes: Axes, place: int, found: Group) -> None:
     """Ours with its interval."""
     success = summarise(found.matrices).mean_success
-    assert success and success.interval
+    assert success
+    assert success.interval
     axes.plot(100 * np.array(success.interval), [place, place], color=OURS, lw=2)
     axes.plot(100 * success.value, place, "o", color=OURS, ms=7)
 
