@@ -1,6 +1,6 @@
 """Measures what fits would gain if several of them were one program: steps per second of stacked Panda fits.
 
-Training does not do this yet: it is a measurement to decide by. All networks have the same shape, their weights are
+Training does not do this: it is a measurement to decide by. All networks have the same shape, their weights are
 laid side by side, and a step computes all of their losses and gradients at once.
 
 python -m bench.stacked
