@@ -227,6 +227,7 @@ def test_a_decision_is_told_with_its_nearest_task_and_its_threshold() -> None:
     )
     opened = {**route, "threshold": 1.0, "copy": 2, "opened": True, "source": None, "reason": "too far"}
     assert route_reason(opened) == "C opened copy 2: the nearest task, B, is 2 away, and 1 is allowed (too far)."
+    assert route_reason({**opened, "source": "A"}).startswith("C opened copy 2 with the network of A: the nearest")
 
 
 def test_unbeaten_is_what_no_other_beats_in_return_bytes_and_forgetting() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from holdfast.study.figures.front import front_points, main_score, return_score
+from holdfast.study.figures.front import draw_front, front_points, main_score, return_score
 from holdfast.study.figures.point_numbers import name_points
 from holdfast.study.figures.study import Study, read_study
 from holdfast.study.figures.suites import best_points, suites_figure
@@ -32,6 +32,20 @@ def test_every_learner_of_every_suite_is_in_the_figure_with_its_best_setting(stu
             assert point.worth.value <= best[point.setting.learner]
     texts = {text.get_text() for axes in drawing.figure.axes for text in axes.texts}
     assert any("tsn-core" in text for text in texts)
+
+
+def test_a_circle_is_what_forgets_exactly_nothing_and_not_what_became_better(studies: list[Study]) -> None:
+    _, continual = studies
+    points = front_points(continual, "success %")
+    axes = Figure().subplots()
+    draw_front(axes, points, [], "success %")
+    drawn = {line.get_xydata()[0][1]: line.get_marker() for line in axes.lines if line.get_marker() in ("o", "s")}
+    shapes = {point.setting.learner: drawn[point.worth.value] for point in points}
+    better = {point.setting.learner for point in points if point.forgotten < 0}
+    assert {"er", "si"} <= better
+    assert {shapes[learner] for learner in better} == {"s"}
+    assert {shapes[learner] for learner in ("single", "packnet", "tsn-core")} == {"o"}
+    assert all(point.lost >= 0 for point in points)
 
 
 def test_the_score_is_that_of_the_suites_main_table(studies: list[Study]) -> None:
