@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from holdfast.data.conform import conform
 from holdfast.data.normaliser import Normaliser
@@ -98,14 +97,15 @@ class SubnetworkLearner(RemovingLearner):
         if index < self.copies:
             shape, copy = self.shapes[index], self.model_copies[index]
             return Room(index, shape, self.layout(shape), copy, list(self.inside(index).values()))
-        begun = self.subnetworks[source] if source else None
-        shape = self.shapes[begun.copy] if begun else interface
-        layout, outside = self.layout(shape), dict[str, Tensor]()
+        shape = self.shapes[self.task_copy(source)] if source else interface
+        layout = self.layout(shape)
         weights = layout.join(dict(self.fresh_net(index, shape).named_parameters()))
-        if begun:
-            copy = self.model_copies[begun.copy]
-            weights, outside = begun.laid_over(weights, copy), copy.outside
-        return Room(index, shape, layout, Copy(weights, torch.zeros(layout.total, dtype=torch.bool), outside), [])
+        copy = Copy(weights, torch.zeros(layout.total, dtype=torch.bool), {})
+        if source:
+            begun = self.subnetworks[source]
+            held = self.model_copies[begun.copy]
+            copy = replace(copy, weights=begun.laid_over(weights, held), outside=held.outside)
+        return Room(index, shape, layout, copy, [])
 
     def inside(self, copy: int) -> dict[str, Subnetwork]:
         """The subnetworks in a copy, in the order they were learned."""
