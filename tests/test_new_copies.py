@@ -74,3 +74,22 @@ def test_a_task_with_another_interface_begins_with_new_weights():
         learner.learn(task)
     assert [route["source"] for route in learner.routes()] == [None, None, suite.names[0]]
     assert learner.shapes[2] == learner.shapes[0]
+
+
+def test_a_task_with_a_shorter_horizon_begins_with_the_whole_network_of_the_last():
+    suite = tiny_suite(tasks=2)
+    short = replace(suite.tasks[1].interface, horizon=suite.tasks[1].interface.horizon - 1)
+    learner = tiny_learner("affinity-l", suite, **FROM_LAST)
+    learner.learn(suite.tasks[0])
+    room = learner.room(1, short, suite.names[0])
+    assert room.shape == learner.shapes[0]
+    assert learner.room(1, short).shape == short
+
+
+def test_what_no_mask_covers_begins_as_in_the_last_copy():
+    suite = tiny_suite(tasks=2)
+    learner = tiny_learner("affinity-l", suite, **FROM_LAST, subnets__outside="frozen")
+    learner.learn(suite.tasks[0])
+    room, copy = learner.room(1, suite.tasks[1].interface, suite.names[0]), learner.model_copies[0]
+    assert copy.outside
+    assert all(torch.equal(room.copy.outside[name], value) for name, value in copy.outside.items())
