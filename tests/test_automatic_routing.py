@@ -29,28 +29,37 @@ def candidates(*distances: float, full: tuple[int, ...] = ()) -> list[Candidate]
 
 
 def test_a_near_task_is_the_source_in_its_copy():
-    found = route_by_room("New", candidates(3.0, 0.4), 1.0, 2, far_source=False)
+    found = route_by_room("New", candidates(3.0, 0.4), 1.0, 2, far_source=None)
     assert (found.copy, found.opened, found.source, found.reason) == (1, False, "T1", "near enough")
 
 
 def test_a_task_that_is_near_nothing_joins_the_nearest_copy_with_new_scores():
-    found = route_by_room("New", candidates(3.0, 2.0, 9.0), 1.0, 3, far_source=False)
+    found = route_by_room("New", candidates(3.0, 2.0, 9.0), 1.0, 3, far_source=None)
     assert (found.copy, found.opened, found.source, found.reason) == (1, False, None, "too far, so with new scores")
 
 
 def test_where_new_entries_are_certain_a_far_task_is_a_source_too():
-    found = route_by_room("New", candidates(3.0, 2.0, 9.0), 1.0, 3, far_source=True)
+    found = route_by_room("New", candidates(3.0, 2.0, 9.0), 1.0, 3, far_source="nearest")
     assert (found.copy, found.opened, found.source) == (1, False, "T1")
 
 
+def test_a_far_task_may_start_from_the_last_one_of_its_copy_and_a_near_one_from_the_nearest():
+    inside = [Candidate(name, 0, distance, {}) for name, distance in (("A", 3.0), ("B", 2.0), ("C", 9.0))]
+    elsewhere = Candidate("D", 1, 8.0, {})
+    found = route_by_room("New", [*inside, elsewhere], 1.0, 2, far_source="last")
+    assert (found.source, found.copy, found.opened) == ("C", 0, False)
+    found = route_by_room("New", [*inside, elsewhere], 2.0, 2, far_source="last")
+    assert (found.source, found.copy, found.opened) == ("B", 0, False)
+
+
 def test_a_copy_is_opened_only_if_all_are_full():
-    found = route_by_room("New", candidates(0.1, 2.0, full=(0,)), 1.0, 2, far_source=False)
+    found = route_by_room("New", candidates(0.1, 2.0, full=(0,)), 1.0, 2, far_source=None)
     assert (found.copy, found.opened, found.source) == (1, False, None)
-    found = route_by_room("New", candidates(0.1, 2.0, full=(0, 1)), 1.0, 2, far_source=False)
+    found = route_by_room("New", candidates(0.1, 2.0, full=(0, 1)), 1.0, 2, far_source=None)
     assert (found.copy, found.opened, found.source, found.reason) == (2, True, None, "all copies are full")
-    assert route_by_room("New", [], 1.0, 0, far_source=False).reason == "first task"
+    assert route_by_room("New", [], 1.0, 0, far_source=None).reason == "first task"
     with pytest.raises(Mistake, match="there is no room for New"):
-        route_by_room("New", candidates(0.1, full=(0,)), 1.0, 1, 1, far_source=True)
+        route_by_room("New", candidates(0.1, full=(0,)), 1.0, 1, 1, far_source="nearest")
 
 
 def drawn_from(kind: str) -> list:
@@ -163,7 +172,7 @@ def test_the_record_has_each_score_with_its_scale(name):
 def test_with_a_share_of_new_entries_tasks_share_copies_until_they_are_full(name):
     suite = tiny_suite(tasks=4)
     settings = {"subnets__new": 0.5, "subnets__keep": 0.5, "routing__threshold": "auto"}
-    learner = tiny_learner(name, suite, **settings)
+    learner = tiny_learner(name, suite, preset="paper", **settings)
     for task in suite.tasks:
         learner.learn(task)
     assert [route["copy"] for route in learner.routes()] == [0, 0, 1, 1]

@@ -46,9 +46,9 @@ def tiny_suite(name: str = "toy", tasks: int = 3) -> Suite:
     return found.ordered(found.names[:tasks])
 
 
-def tiny_plan(found: Suite, learner: str, backbone: str = "dt", **settings: Any) -> Plan:
+def tiny_plan(found: Suite, learner: str, backbone: str = "dt", preset: str | None = None, **settings: Any) -> Plan:
     """A plan of a few steps; settings are dotted names with __ for the dots."""
-    plan = configure(found.name, learner, budget="smoke", suite=found, backbone=backbone)
+    plan = configure(found.name, learner, preset, budget="smoke", suite=found, backbone=backbone)
     own = {name.replace("__", "."): value for name, value in settings.items()}
     return replace(apply(plan, {**SMALL, **own}), transitions=found.choice.transitions)
 

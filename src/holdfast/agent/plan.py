@@ -18,6 +18,7 @@ LATER: dict[str, Any] = {  # settings that older records lack
             "private": 0.0,
             "place": "scores",
             "new_copy": "fresh",
+            "far_source": "nearest",
         },
     },
     "target": [],

@@ -128,7 +128,8 @@ class Sparse(SubnetworkLearner):
         most = None if affinity.max_copies is None else affinity.max_copies - len(fitting) + self.copies
         if affinity.automatic:
             # otherwise a warm start confines the task to its source
-            far_source = bool(self.subnets.new or self.subnets.private)
+            confined = not (self.subnets.new or self.subnets.private)
+            far_source = None if confined else self.subnets.far_source
             found = route_by_room(task.name, candidates, threshold, self.copies, most, far_source=far_source)
         else:
             found = route(task.name, candidates, threshold, self.copies, most)

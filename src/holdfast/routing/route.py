@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 from holdfast.errors import Mistake
 
@@ -83,17 +83,19 @@ def route_by_room(
     copies: int,
     max_copies: int | None = None,
     *,
-    far_source: bool,
+    far_source: Literal["nearest", "last"] | None,
 ) -> Route:
     """As `route`, but a task that is near nothing joins the nearest copy that is not full, and a copy is opened only
-    if all are full. With `far_source` it starts from the nearest task all the same, otherwise from new scores."""
+    if all are full. It starts from the nearest or the last task of this copy, as `far_source` says, or from new scores.
+    Candidates are in the order in which they were learned."""
     nearest = min((candidate for candidate in candidates if not candidate.full), key=_distance, default=None)
     if nearest is None:
         found = route(task, candidates, threshold, copies, max_copies)
         return replace(found, reason="all copies are full") if candidates else found
     if nearest.distance <= threshold:
         return route(task, candidates, threshold, copies, max_copies)
-    source = nearest.task if far_source else None
+    inside = [candidate.task for candidate in candidates if candidate.copy == nearest.copy]
+    source = {"nearest": nearest.task, "last": inside[-1], None: None}[far_source]
     reason = "too far, but it gets weights of its own" if far_source else "too far, so with new scores"
     return Route(task, tuple(candidates), threshold, source, nearest.copy, False, reason)
 

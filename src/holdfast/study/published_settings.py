@@ -29,6 +29,7 @@ BOTH: Settings = MappingProxyType(
         "subnets.exclude": ["timestep"],
         "subnets.warm_start": 2.0,
         "subnets.sources": 1,
+        "subnets.far_source": "nearest",
         "subnets.new_copy": "fresh",
         "subnets.noise": 0.02,
         "subnets.quantise_bits": 0,

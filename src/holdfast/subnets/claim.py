@@ -57,6 +57,8 @@ class SubnetConfig:
     """Initial scores are this factor times the source's mask (lambda); 0 draws new scores even if there is a source."""
     sources: Annotated[int, Range(least=1, most=10**6)] = 1
     """Number of tasks whose masks a warm start unites: the nearest ones in the copy."""
+    far_source: Literal["nearest", "last"] = "nearest"
+    """What a task starts from in its copy if no learned task is near: the nearest one, or the one learned last."""
     new_copy: Literal["fresh", "last"] = "fresh"
     """What a new copy begins with: new weights alone, or in them the network of the task that was learned last."""
     noise: Annotated[float, Range(least=0)] = 0.02
