@@ -97,10 +97,11 @@ def _only_once(learn: Callable) -> Callable:
 def test_the_first_task_of_all_sparse_learners_and_thresholds_is_trained_once(tmp_path, trained):
     for name in SPARSE:
         found = tiny_suite(tasks=1)
-        run(found, tiny_learner(name, found), tmp_path / name, replace(QUIET, cache=tmp_path / "cache"))
+        learner = tiny_learner(name, found, preset="paper")
+        run(found, learner, tmp_path / name, replace(QUIET, cache=tmp_path / "cache"))
     for threshold in (1.0, 2.0):
         found = tiny_suite(tasks=1)
-        learner = tiny_learner("affinity-a", found, routing__threshold=threshold)
+        learner = tiny_learner("affinity-a", found, preset="paper", routing__threshold=threshold)
         run(found, learner, tmp_path / str(threshold), replace(QUIET, cache=tmp_path / "cache"))
     assert len(trained) == 1
 

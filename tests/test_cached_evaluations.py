@@ -43,7 +43,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def run_tiny(name: str, path: Path, **options: Any) -> None:
     found = tiny_suite()
-    run(found, tiny_learner(name, found), path, replace(QUIET, **options))
+    run(found, tiny_learner(name, found, preset="paper"), path, replace(QUIET, **options))
 
 
 @pytest.mark.parametrize("name", ["naive", "single", "affinity-l"])

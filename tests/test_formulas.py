@@ -57,7 +57,7 @@ def loss_of_each_step(predictions: np.ndarray, batch, active: np.ndarray) -> np.
 def test_action_affinity_is_the_mean_over_all_valid_steps_of_all_batches(kind):
     suite = tiny_suite(kind)
     few = {"routing__batches": 3, "routing__windows": 2, "net__context": 20, "fit__whole": False}
-    learner = tiny_learner("affinity-a", suite, **few, fit__steps=100)
+    learner = tiny_learner("affinity-a", suite, preset="paper", **few, fit__steps=100)
     learner.learn(suite.tasks[0])
     total, steps, means = sum_of_losses(learner, suite.tasks[1])
     found = learner.route(suite.tasks[1]).candidates[0].distance

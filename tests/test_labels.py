@@ -145,7 +145,7 @@ def test_the_budget_that_is_gone_is_refused_with_words_that_give_the_same_plan(n
         said(f"--suite {name} --learner {learner} --budget paper")
     words = str(refused.value).rpartition("the same run is ")[2]
     bare = replace(SUITES[name], budgets={"full": {}}).suite()
-    before = apply(configure(name, learner, budget="full", suite=bare), PAPER_0_1[name])
+    before = apply(configure(name, learner, "paper", "full", suite=bare), PAPER_0_1[name])
     assert said(f"--suite {name} --learner {learner} {words}") == before
 
 

@@ -169,7 +169,7 @@ def test_unknown_names_are_answered_with_the_known_ones(capsys):
     assert "there are toy" in command(capsys, "run", "--suite", "nowhere")
     assert "there are naive" in command(capsys, "run", "--learner", "nobody")
     assert "there are smoke" in command(capsys, "run", "--budget", "endless")
-    assert "there are paper" in command(capsys, "run", "--preset", "none")
+    assert "there are holdfast" in command(capsys, "run", "--preset", "none")
     assert "no task 'Nowhere'" in command(capsys, "run", "--order", "Nowhere")
     assert "there is no command 'walk'" in command(capsys, "walk")
     with pytest.raises(Mistake, match="there is no suite"):

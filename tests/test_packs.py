@@ -41,8 +41,14 @@ def episodes(kind: str, episode: int) -> list[dict[str, Any]]:
     return as_dicts(play(ENVIRONMENTS[kind], 3 + episode))[episode:]
 
 
+SHARING = {  # later tasks own entries too, and others may reuse them
+    f"affinity-l:subnets.{name}": value
+    for name, value in (("new", "planned"), ("private", 0.0), ("biases", "masked"), ("far_source", "nearest"))
+}
+
+
 def agent_at(path: Path, learner: str = "affinity-l", backbone: str = "dt", **more: Any) -> Agent:
-    settings = {**SETTINGS, "packnet:subnets.tasks": 5, **more}
+    settings = {**SETTINGS, **SHARING, "packnet:subnets.tasks": 5, **more}
     return Agent(path, learner, backbone, settings.pop("seed", None), settings=settings, device="cpu")
 
 
@@ -237,6 +243,18 @@ def test_a_task_is_installed_where_its_base_is_and_refused_elsewhere(after, orig
     agent.install(origin / "rest.pack")
     assert {agent.copy_of(name) for name in agent.tasks} == {0}
     assert certified(agent) == certified(Agent(origin / "agent"))
+
+
+def test_a_task_with_a_change_of_its_own_needs_the_first_task_of_its_copy_alone(tmp_path):
+    agent = Agent(tmp_path / "agent", settings=SETTINGS, device="cpu")
+    for number, name in enumerate(("swing", "hold", "rest")):
+        learn(agent, name, episode=number)
+        if name == "swing":
+            shutil.copytree(agent.path, tmp_path / "other")
+    agent.pack("rest", tmp_path / "rest.pack")
+    other = Agent(tmp_path / "other", device="cpu")
+    assert other.install(tmp_path / "rest.pack").copy == 0
+    assert actions(other, "rest") == actions(agent, "rest")
 
 
 def test_a_task_whose_weights_another_one_took_is_installed_whole(after, origin):

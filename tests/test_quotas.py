@@ -116,7 +116,7 @@ def test_a_copy_has_room_exactly_if_at_least_one_more_task_fits(name):
     half = {"subnets__new": 0.5, "subnets__keep": 0.5}
     planned = {"subnets__new": "planned", "subnets__tasks": 1}
     for settings in ({}, half, planned, {"subnets__reuse": False, "subnets__keep": 0.9}):
-        learner = tiny_learner(name, suite, **settings)
+        learner = tiny_learner(name, suite, preset="paper", **settings)
         learner.learn(suite.tasks[0])
         more = learner.accounts()[0]["more"]
         assert learner._has_room(0) == (more == "any number" or more > 0)
@@ -124,7 +124,8 @@ def test_a_copy_has_room_exactly_if_at_least_one_more_task_fits(name):
 
 def test_a_full_copy_is_passed_over():
     suite = tiny_suite(tasks=3)
-    learner = tiny_learner("affinity-l", suite, subnets__new=0.5, subnets__keep=0.5, routing__threshold=1e12)
+    settings = {"subnets__new": 0.5, "subnets__keep": 0.5, "routing__threshold": 1e12}
+    learner = tiny_learner("affinity-l", suite, preset="paper", **settings)
     for task in suite.tasks:
         learner.learn(task)
     assert [learner.task_copy(name) for name in suite.names] == [0, 0, 1]  # 1/2, then 1/4 of some tensors is claimed

@@ -32,7 +32,7 @@ def settings_of(variant: str, name: str) -> dict:
         return {"subnets__biases": "outside", **VARIANTS[variant], "subnets__tasks": None}
     opens = name == "independent" or "subnets__new_copy" in VARIANTS[variant]
     one_copy = {} if opens else {"routing__max_copies": 1}
-    return {"subnets__biases": "outside", **VARIANTS[variant], **one_copy}
+    return {"preset": "paper", "subnets__biases": "outside", **VARIANTS[variant], **one_copy}
 
 
 @EVERY

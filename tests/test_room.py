@@ -124,7 +124,7 @@ def test_a_routed_learner_opens_a_copy_when_the_nearest_is_full(name):
     near = {"routing__threshold": 1e9, "subnets__reuse": False, "subnets__keep": 1.0}
     if name == "affinity-h":
         near |= {"routing__action_threshold": 1e9, "routing__latent_threshold": 1e9}
-    learner = tiny_learner(name, suite, **near)
+    learner = tiny_learner(name, suite, preset="paper", **near)
     for task in suite.tasks:
         learner.learn(task)
     assert [learner.task_copy(task) for task in suite.names] == [0, 1, 2]
@@ -133,7 +133,7 @@ def test_a_routed_learner_opens_a_copy_when_the_nearest_is_full(name):
 
 def test_a_routed_learner_shares_a_copy_until_it_is_full():
     suite = tiny_suite(tasks=4)
-    settings = {"routing__threshold": 1e9, "subnets__reuse": False, "subnets__keep": 0.9}
+    settings = {"preset": "paper", "routing__threshold": 1e9, "subnets__reuse": False, "subnets__keep": 0.9}
     learner = tiny_learner("affinity-l", suite, **settings, subnets__exclude=("timestep", "head", "encoder"))
     for task in suite.tasks:
         learner.learn(task)

@@ -124,7 +124,7 @@ def test_action_affinity_is_the_source_policys_loss_on_the_new_data():
 
 def test_action_affinity_is_measured_under_the_sources_normaliser():
     suite = tiny_suite("toy-continuous")
-    learner = tiny_learner("affinity-a", suite, routing__batches=1, routing__windows=50)
+    learner = tiny_learner("affinity-a", suite, preset="paper", routing__batches=1, routing__windows=50)
     learner.learn(suite.tasks[0])
     source, task = learner.policy(suite.names[0]), suite.tasks[1]
     probe = TaskProbe(task, learner, 256)
@@ -142,7 +142,7 @@ def test_action_affinity_is_measured_under_the_sources_normaliser():
 
 def test_latent_affinity_is_between_gaussians_of_what_the_sources_encoder_sees():
     suite = tiny_suite("toy-continuous")
-    learner = tiny_learner("affinity-l", suite)
+    learner = tiny_learner("affinity-l", suite, preset="paper")
     learner.learn(suite.tasks[0])
     source = learner.policy(suite.names[0])
 

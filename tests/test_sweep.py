@@ -129,14 +129,16 @@ def test_every_published_row_has_its_run(suite):
 
 
 def test_a_run_that_two_parts_ask_for_is_there_once_however_it_is_said(tmp_path):
-    both = grid(tmp_path, '[[a]]\nlearner="affinity-l"\n[[b]]\nlearner="affinity-l"\nrouting.threshold=150\nseed=0\n')
+    both = grid(
+        tmp_path, '[[a]]\nlearner="affinity-l"\n[[b]]\nlearner="affinity-l"\nrouting.threshold="auto"\nseed=0\n'
+    )
     assert len(jobs_of(both)) == 1
 
 
 def test_a_run_that_another_grid_named_otherwise_is_found(tmp_path):
     one = jobs_of(grid(tmp_path, '[[a]]\nlearner="affinity-l"\n'))[0]
     one.path.mkdir(parents=True)
-    other = jobs_of(grid(tmp_path, '[[b]]\nlearner="affinity-l"\nrouting.threshold=150\n', "other"))[0]
+    other = jobs_of(grid(tmp_path, '[[b]]\nlearner="affinity-l"\nrouting.threshold="auto"\n', "other"))[0]
     assert other.path == one.path
 
 

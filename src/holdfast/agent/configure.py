@@ -14,10 +14,17 @@ from holdfast.registry import LEARNERS, NETS
 from holdfast.subnets.claim import SubnetConfig
 from holdfast.tasks.suite import Settings
 
+REUSE: Settings = {  # a task changes, for itself alone, the network that it starts from
+    "subnets.new": 0.0,
+    "subnets.private": 0.5,
+    "subnets.biases": "outside",
+    "subnets.far_source": "last",
+    "routing.threshold": "auto",
+}
 HOLDFAST: Settings = {  # beside the suite's settings of the preset `paper`
     f"{learner}:{setting}": value
     for learner in ("affinity-a", "affinity-l", "affinity-h")
-    for setting, value in (("subnets.new", "planned"), ("routing.threshold", "auto"))
+    for setting, value in REUSE.items()
 }
 CHOICES = ("suite", "learner", "backbone", "preset", "budget")  # names that decide the settings, and are none
 

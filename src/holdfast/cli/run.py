@@ -40,7 +40,7 @@ class Names:
     suite: str = "toy"
     learner: str = "affinity-l"
     backbone: str = "dt"
-    preset: str = "paper"
+    preset: str | None = None
     budget: str = "quick"
 
     @classmethod

@@ -24,7 +24,7 @@ from holdfast.tasks.data_reports import Report, silent
 from holdfast.tasks.environments import Protocol
 from holdfast.tasks.suite import Settings, Suite, SuiteSpec, check_suite, suite_spec
 
-PRESETS = ("paper", "holdfast")
+PRESETS = ("holdfast", "paper")
 NO_SETTINGS: Settings = MappingProxyType({})
 BUDGETS = ("smoke", "quick", "full", "published")
 GENERAL: dict[str, Settings] = {  # budgets of a suite that does not define its own
@@ -37,7 +37,7 @@ GENERAL: dict[str, Settings] = {  # budgets of a suite that does not define its 
 def configure(
     name: str,
     learner: str,
-    preset: str = "paper",
+    preset: str | None = None,
     budget: str = "quick",
     seed: int = 0,
     *,
@@ -46,6 +46,7 @@ def configure(
 ) -> Plan:
     """The plan that these names stand for; `suite` is needed if it is not registered under its name."""
     spec = suite.spec if suite else suite_spec(name)
+    preset = preset or usual_preset(budget)
     if preset not in PRESETS:
         raise Mistake(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
     check_budget(spec, budget)
@@ -65,6 +66,11 @@ def configure(
     for settings in (preset_settings(spec, preset), {**GENERAL, **spec.budgets}[budget], fixed):
         plan = apply(plan, settings)
     return plan
+
+
+def usual_preset(budget: str) -> str:
+    """The preset of a run for which none is named: ours, or the publication's with its budget."""
+    return "paper" if budget == "published" else "holdfast"
 
 
 def preset_settings(spec: SuiteSpec, preset: str) -> Settings:
@@ -119,7 +125,7 @@ def learner(
     name: str,
     suite: Suite,
     seed: int = 0,
-    preset: str = "paper",
+    preset: str | None = None,
     budget: str = "quick",
     *,
     settings: Settings = NO_SETTINGS,

@@ -27,8 +27,8 @@ class Plan:
     """Name of the learner (`holdfast learners` lists them)."""
     backbone: str = "dt"
     """Name of the backbone, the network that is trained and acts (`holdfast nets` lists them)."""
-    preset: str = "paper"
-    """Settings of the method: `paper` is faithful to the publication, `holdfast` shares copies with planned room."""
+    preset: str = "holdfast"
+    """Settings of the method: `holdfast` is ours, `paper` the publication's (the default of its own budget)."""
     budget: str = "quick"
     """How long to train and evaluate: smoke (seconds), quick (minutes), full (ours), published (the publication's)."""
     seed: Annotated[int, Range(least=-(2**63), under=2**63)] = 0

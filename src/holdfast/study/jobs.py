@@ -24,7 +24,7 @@ NAMES: GridSettings = {
     "suite": "toy",
     "learner": "affinity-l",
     "backbone": "dt",
-    "preset": "paper",
+    "preset": None,
     "budget": "quick",
     "protocol.name": None,
 }

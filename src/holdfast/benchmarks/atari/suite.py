@@ -31,6 +31,8 @@ PAPER: dict[str, Any] = {
     "affinity-h:routing.action_threshold": 10.0,
     "affinity-h:routing.latent_threshold": 35.0,
 }
+# A table with a row for each of 27,000 timesteps, private to each task, would take more bytes than all else.
+HOLDFAST: dict[str, Any] = {"net.timesteps": "waves"}
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "paper": {"protocol.episodes": 1},  # deterministic: all episodes are the same
     "noop": {"protocol.episodes": 20},
@@ -67,7 +69,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
     # Twenty episodes as published, although they are identical; the publication uses Minari's data (`--data minari`).
     "published": {"data": "expert-10", **RATE, "fit.steps": 20_000, "protocol.name": "paper", "protocol.episodes": 20},
 }
-FORMER_BUDGETS = {"paper": "--budget full --protocol.name paper --data expert-10"}
+FORMER_BUDGETS = {"paper": "--preset paper --budget full --protocol.name paper --data expert-10"}
 
 
 def task(game: Game) -> Task:
@@ -86,7 +88,7 @@ ATARI5 = SuiteSpec(
     "Five Atari games from pixels, discrete actions, recorded experts.",
     tuple(game.task for game in FIVE),
     tasks,
-    presets={"paper": PAPER},
+    presets={"paper": PAPER, "holdfast": HOLDFAST},
     budgets=BUDGETS,
     protocols=PROTOCOLS,
     former_budgets=FORMER_BUDGETS,

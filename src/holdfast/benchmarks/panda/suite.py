@@ -43,14 +43,13 @@ PAPER: dict[str, Any] = {
     "affinity-h:routing.action_threshold": 0.45,
     "affinity-h:routing.latent_threshold": 25.0,
 }
+DECAYED: dict[str, Any] = {"net.dropout": 0.0, "fit.learning_rate": 1e-3, "fit.schedule": "one-cycle"}
 BUDGETS: dict[str, dict[str, Any]] = {
     "smoke": {"fit.steps": 20, "fit.batch": 16, "protocol.episodes": 4, "transitions": 300},
     "quick": {
         "fit.steps": 2_000,
         "fit.batch": 64,
-        "net.dropout": 0.0,
-        "fit.learning_rate": 1e-3,
-        "fit.schedule": "one-cycle",
+        **DECAYED,
         "protocol.episodes": 20,
         "transitions": 10_000,
     },
@@ -63,7 +62,9 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "transitions": 1_000_000,
     },
 }
-FORMER_BUDGETS = {"paper": "--budget full --fit.steps 50000 --protocol.name paper --protocol.episodes 20"}
+FORMER_BUDGETS = {
+    "paper": "--preset paper --budget full --fit.steps 50000 --protocol.name paper --protocol.episodes 20"
+}
 
 
 def task(arm: ArmTask, transitions: int) -> Task:
@@ -100,7 +101,7 @@ PANDA3 = SuiteSpec(
     "A robot arm reaches, pushes, picks and places: three tasks of panda-gym, continuous, scripted experts.",
     tuple(ARMS),
     tasks,
-    presets={"paper": PAPER},
+    presets={"paper": PAPER, "holdfast": DECAYED},
     budgets=BUDGETS,
     former_budgets=FORMER_BUDGETS,
     transitions=DEFAULT_SIZE,

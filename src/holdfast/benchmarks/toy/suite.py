@@ -49,7 +49,7 @@ BUDGETS = {
     "quick": {"fit.steps": 300, "protocol.episodes": 20},
     "full": {"fit.steps": 1_000, "protocol.episodes": 100},
 }
-FORMER_BUDGETS = {"paper": "--budget full --protocol.episodes 20"}
+FORMER_BUDGETS = {"paper": "--preset paper --budget full --protocol.episodes 20"}
 
 
 def near(action: float, latent: float) -> dict[str, float]:
