@@ -19,7 +19,6 @@ from holdfast.runs.run import run
 from holdfast.subnets.claim import SubnetConfig, check_room, free_entries, selected_counts, task_counts
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.quantise import quantise
-from holdfast.subnets.selection import entries
 from holdfast.tasks.task import Task
 from tests.agents import learn, new_agent
 from tests.test_learner_contract import fingerprints, same
@@ -178,7 +177,7 @@ def drawn_settings(draw: random.Random, name: str) -> dict:
         "subnets__place": "scores" if new is None else draw.choice(["scores", "gradient", "deep", "shallow"]),
         "subnets__schedule": draw.choice(["constant", "constant", "equal_remaining"]),
         "subnets__tasks": draw.choice([None, 2, 5]),
-        "subnets__private": draw.choice([0.0, 0.1, 1.0]),
+        "subnets__private": draw.choice([0.0, 0.1, 1.0, "auto"]),
         "subnets__biases": draw.choice(["masked", "outside"]),
         "subnets__outside": draw.choice(["private", "frozen"]),
         "subnets__sources": draw.choice([1, 2]),
@@ -228,8 +227,7 @@ def check_counts(learner: Sparse, task: Task, room: Room) -> None:
     for tensor, (chosen, owned) in enumerate(room.layout.pieces(found.mask, room.copy.occupied)):
         assert int(chosen.sum()) == counts.selected[tensor] > 0
         assert counts.new is None or int((chosen & ~owned).sum()) == counts.new[tensor]
-    if config.private and held:
+    assert (counts.changed is not None) == (found.change is not None) == bool(config.private and held)
+    if found.change is not None:
         changed = [int(chosen.sum()) for (chosen,) in room.layout.pieces(found.change.mask)]
-        assert changed == [entries(config.private, count) for count in counts.selected]
-    else:
-        assert found.change is None
+        assert changed == counts.changed

@@ -163,7 +163,7 @@ class Sparse(SubnetworkLearner):
         room = self.room(copy, task.interface)
         free = free_entries(room.layout, room.copy)
         counts = selected_counts(self.subnets, room.layout, free, len(room.earlier), task.dataset.steps)
-        found = subnetwork_bytes(self.subnets, room.layout, free, len(room.earlier), counts)
+        found = subnetwork_bytes(self.subnets, room.layout, free, counts)
         unmasked = room.layout.outside(dict(self.fresh_net(copy, room.shape).named_parameters()))
         whole, normaliser = torch.ones_like(room.copy.occupied), task.interface.normaliser(task.dataset)
         kept = self._keep(task, room, room.copy, Subnetwork(copy, whole, 0, unmasked, normaliser))

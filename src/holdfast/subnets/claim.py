@@ -23,8 +23,8 @@ from holdfast.subnets.selection import entries
 
 FEW = 3  # tensors named in a message
 MOST = 1_000  # tasks that are counted ahead
-LEAST_NEW, MOST_NEW = Fraction(1, 20), Fraction(1, 2)  # shares of new entries, if the data decide
-NEW_A_TRANSITION = 8  # new entries for each transition, within these; see the documentation for where this is from
+LEAST_SHARE, MOST_SHARE = Fraction(1, 20), Fraction(1, 2)  # shares of trained entries, if the data decide
+ENTRIES_A_TRANSITION = 8  # trained for each transition, within these; see the documentation for where this is from
 HORIZON = 20  # tasks that a copy is planned for if nothing says how many there will be
 
 
@@ -46,8 +46,8 @@ class SubnetConfig:
     """Share of a task's entries that must be new; planned: half, or fewer to have room for all; auto: by its data."""
     place: Literal["scores", "gradient", "deep", "shallow"] = "scores"
     """Where new entries go: by drawn scores, by the loss gradient at the start, or in the last or first layers."""
-    private: Annotated[float, Range(least=0, most=1)] = 0.0
-    """Size of the change that a later task of a copy adds for itself alone, as a share of its number of entries."""
+    private: Annotated[float | Literal["auto"], Range(least=0, most=1)] = 0.0
+    """Size of the change that a later task of a copy adds for itself, as a share of its entries; auto: by its data."""
     biases: Literal["masked", "outside"] = "masked"
     """Biases: under masks, or outside, like other parameters without masks (see subnets.outside)."""
     outside: Outside = "private"
@@ -95,6 +95,7 @@ class Counts:
 
     selected: list[int]
     new: list[int] | None  # how many of them must be free ones; None if the scores decide
+    changed: list[int] | None = None  # how many entries its change adds to; None if it has no change
 
     @property
     def quotas(self) -> list[list[int]]:
@@ -109,14 +110,26 @@ def task_counts(
 ) -> Counts:
     """The numbers of entries for the next task of a copy with `held` tasks; it may have too few of them.
 
-    If it is not known how many transitions the task has, they are enough for the largest share of new entries.
+    If it is not known how many transitions the task has, they are enough for the largest shares.
     """
     selected = next_task_counts(config, layout, free, held)
-    if config.new is None:
-        return Counts(selected, None)
+    new, changed = None, None
+    if config.new is not None:
+        share = new_share(config, sum(selected), transitions)
+        new = new_counts(config, layout, free, held, [entries(share, k) for k in selected])
+    if config.private and held:  # the first task of a copy owns all its entries
+        share = share_by_data(sum(selected), transitions) if config.private == "auto" else config.private
+        changed = [entries(share, k) for k in selected]
+    return Counts(selected, new, changed)
+
+
+def new_counts(
+    config: SubnetConfig, layout: Layout, free: Sequence[int], held: int, wanted: Sequence[int]
+) -> list[int]:
+    """How many entries of each tensor must be free ones: as many as wanted, within the plan, or more if too few are
+    owned."""
+    selected = next_task_counts(config, layout, free, held)
     owned = [size - count for size, count in zip(layout.sizes, free, strict=True)]
-    share = new_share(config, sum(selected), transitions)
-    wanted = [entries(share, k) for k in selected]
     least = [max(k - old, 0) for k, old in zip(selected, owned, strict=True)]
     left = max(planned_tasks(config) - held, 1)  # tasks still to come, the next one included
     if config.place in ("deep", "shallow"):
@@ -124,19 +137,24 @@ def task_counts(
         if is_planned(config):
             total = max(min(total, sum(free) // left, sum(most)), sum(least))
         if total <= sum(most):
-            return Counts(selected, in_order(total, least, most, deepest_first=config.place == "deep"))
+            return in_order(total, least, most, deepest_first=config.place == "deep")
     elif is_planned(config):
         wanted = [min(new, count // left) for new, count in zip(wanted, free, strict=True)]
-    return Counts(selected, list(map(max, wanted, least)))
+    return list(map(max, wanted, least))
 
 
 def new_share(config: SubnetConfig, k: int, transitions: int | None) -> float | Fraction:
     """The share of a task's k entries that must be free ones, before the plan of its copy limits it."""
     if config.new is None or isinstance(config.new, float):
         return config.new or 0.0
-    if config.new == "planned" or transitions is None:
-        return MOST_NEW
-    return min(max(Fraction(NEW_A_TRANSITION * transitions, max(k, 1)), LEAST_NEW), MOST_NEW)  # k is 0 in a full copy
+    return MOST_SHARE if config.new == "planned" else share_by_data(k, transitions)
+
+
+def share_by_data(k: int, transitions: int | None) -> Fraction:
+    """The share of a task's k entries that so many transitions can train."""
+    if transitions is None:
+        return MOST_SHARE
+    return min(max(Fraction(ENTRIES_A_TRANSITION * transitions, max(k, 1)), LEAST_SHARE), MOST_SHARE)  # k may be 0
 
 
 def is_planned(config: SubnetConfig) -> bool:
@@ -257,26 +275,16 @@ def begin(config: SubnetConfig, net: Backbone, layout: Layout, start: Start) -> 
     trained = not (config.outside == "frozen" and start.earlier)
     before = [*start.sources[:1], *start.earlier[-1:], None][0]
     outside = Unmasked(unmasked_start(net, layout, copy, before), trained)
-    change = change_start(config, layout, start, counts) if has_change(config, len(start.earlier)) else None
+    change = None if counts.changed is None else change_start(layout, start, counts.changed)
     return Masked(net, layout, copy, LearnedMask(quotas, counts.quotas, scores), outside, change=change)
 
 
-def has_change(config: SubnetConfig, held: int) -> bool:
-    """Whether the next task of a copy with `held` tasks has a change of its own."""
-    return config.private > 0 and held > 0
-
-
-def change_start(config: SubnetConfig, layout: Layout, start: Start, counts: Counts) -> LearnedChange:
+def change_start(layout: Layout, start: Start, changed: Sequence[int]) -> LearnedChange:
     """The change of a task before it is trained: that of its source, so that it starts from the source's weights."""
     values = torch.zeros(layout.total)
     for source in start.sources[:1]:
         values = source.change.added_to(values) if source.change else values
-    return LearnedChange(change_counts(config, counts), values)
-
-
-def change_counts(config: SubnetConfig, counts: Counts) -> list[int]:
-    """The number of entries of each tensor that the change of a task adds to."""
-    return [entries(config.private, count) for count in counts.selected]
+    return LearnedChange(changed, values)
 
 
 def quotas_of(config: SubnetConfig, copy: Copy) -> Tensor:

@@ -4,26 +4,25 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import log2
 
-from holdfast.subnets.claim import Counts, SubnetConfig, change_counts, has_change
+from holdfast.subnets.claim import Counts, SubnetConfig
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.selection import entries
 
 WEIGHT = 4  # bytes of a weight
 
 
-def subnetwork_bytes(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int, counts: Counts) -> int:
-    """The bytes of the mask, new weights and change of the next task of a copy with `held` tasks."""
-    new, left = new_counts(config, layout, free, counts), sum(free)
+def subnetwork_bytes(config: SubnetConfig, layout: Layout, free: Sequence[int], counts: Counts) -> int:
+    """The bytes of the mask, new weights and change of the next task of a copy."""
+    new, left = claimed_counts(config, layout, free, counts), sum(free)
     # free and owned entries stand apart in a stored mask
     masks = mask_bytes(sum(new), left) + mask_bytes(sum(counts.selected) - sum(new), layout.total - left)
     found = masks + weight_bytes(new, config.quantise_bits)
-    if has_change(config, held):
-        changed = change_counts(config, counts)
-        found += mask_bytes(sum(changed), layout.total) + weight_bytes(changed, config.quantise_bits)
+    if counts.changed is not None:
+        found += mask_bytes(sum(counts.changed), layout.total) + weight_bytes(counts.changed, config.quantise_bits)
     return found
 
 
-def new_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], counts: Counts) -> list[int]:
+def claimed_counts(config: SubnetConfig, layout: Layout, free: Sequence[int], counts: Counts) -> list[int]:
     """The number of new entries of each tensor; where the scores decide, as many as random scores would select."""
     if counts.new is not None:
         return counts.new
