@@ -1,7 +1,10 @@
 r"""Draws return or success against bytes against forgetting: the best setting of every learner, a panel a suite.
 
+Each suite is a folder, or several with commas between them.
+
 python docs/images/make_trade_off_figure.py \
-    results/panda3 results/atari5/noop results/continualworld/cw20 docs/images/trade-off.png
+    results/panda3,results/reuse/panda results/atari5/noop,results/reuse/atari \
+    results/continualworld/cw20,results/reuse/cw20 docs/images/trade-off.png
 """
 
 import sys
@@ -12,5 +15,5 @@ from holdfast.study.figures.suites import suites_figure
 
 if __name__ == "__main__":
     *roots, place = sys.argv[1:]
-    studies = [read_study([Path(root)]) for root in roots]
+    studies = [read_study([Path(folder) for folder in root.split(",")]) for root in roots]
     Path(place).write_bytes(suites_figure(studies).bytes("png"))

@@ -94,9 +94,12 @@ def route_by_room(
         return replace(found, reason="all copies are full") if candidates else found
     if nearest.distance <= threshold:
         return route(task, candidates, threshold, copies, max_copies)
-    inside = [candidate.task for candidate in candidates if candidate.copy == nearest.copy]
-    source = {"nearest": nearest.task, "last": inside[-1], None: None}[far_source]
-    reason = "too far, but it gets weights of its own" if far_source else "too far, so with new scores"
+    source, reason = None, "too far, so with new scores"
+    if far_source == "nearest":
+        source, reason = nearest.task, "too far, but it gets weights of its own"
+    elif far_source == "last":
+        source = [candidate.task for candidate in candidates if candidate.copy == nearest.copy][-1]
+        reason = "too far, so from the last one"
     return Route(task, tuple(candidates), threshold, source, nearest.copy, False, reason)
 
 
