@@ -1,14 +1,12 @@
 """With `subnets.private`, a later task of a copy adds a change of exactly k entries of each tensor for itself alone."""
 
-from fractions import Fraction
-
 import pytest
 import torch
 
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import run
 from holdfast.study.what_if import what_if
-from holdfast.subnets.claim import SubnetConfig, share_by_data, task_counts
+from holdfast.subnets.claim import SubnetConfig
 from holdfast.subnets.copies import Change, effective
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.masked import SparseChange
@@ -123,25 +121,3 @@ def test_the_bytes_of_a_change_are_predicted_for_other_thresholds(tmp_path):
         found = what_if(folders[name].read_routes(), matrices[name], folders[name].record["config"])
         (prediction,) = [one for one in found if one.copies == matrices[other].copies]
         assert prediction.bytes == pytest.approx(matrices[other].bytes["total"], rel=0.07)
-
-
-def test_with_auto_the_data_decide_the_size_of_the_change_as_they_do_for_new_entries():
-    layout, free = Layout(("a",), ((100, 100),)), [6_700]
-    for transitions in (0, 100, 10**6):
-        by_data = task_counts(SubnetConfig(new="auto", private="auto", tasks=1), layout, free, 1, transitions)
-        assert by_data.changed == [entries(share_by_data(3_300, transitions), 3_300)]
-    few, some, many = (share_by_data(3_300, transitions) for transitions in (0, 100, 10**6))
-    assert (few, some, many) == (Fraction(1, 20), Fraction(800, 3_300), Fraction(1, 2))
-
-
-def test_the_first_task_of_a_copy_has_no_change_whatever_its_data():
-    suite = tiny_suite(tasks=2)
-    learner = tiny_learner("affinity-l", suite)
-    for task in suite.tasks:
-        learner.learn(task)
-    first, second = learner.subnetworks.values()
-    layout = learner.layout(suite.interface)
-    k = [int(piece.sum()) for (piece,) in layout.pieces(first.mask)]
-    share = share_by_data(sum(k), suite.tasks[1].dataset.steps)
-    assert first.change is None
-    assert [int(piece.sum()) for (piece,) in layout.pieces(second.change.mask)] == [entries(share, one) for one in k]

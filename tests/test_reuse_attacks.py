@@ -177,7 +177,7 @@ def drawn_settings(draw: random.Random, name: str) -> dict:
         "subnets__place": "scores" if new is None else draw.choice(["scores", "gradient", "deep", "shallow"]),
         "subnets__schedule": draw.choice(["constant", "constant", "equal_remaining"]),
         "subnets__tasks": draw.choice([None, 2, 5]),
-        "subnets__private": draw.choice([0.0, 0.1, 1.0, "auto"]),
+        "subnets__private": draw.choice([0.0, 0.1, 1.0]),
         "subnets__biases": draw.choice(["masked", "outside"]),
         "subnets__outside": draw.choice(["private", "frozen"]),
         "subnets__sources": draw.choice([1, 2]),

@@ -6,7 +6,6 @@ from math import inf, isfinite
 from typing import Any
 
 from holdfast.evaluation.matrix import Matrix
-from holdfast.subnets.claim import MOST_SHARE
 
 WEIGHT = 4  # bytes of a weight in a copy
 
@@ -34,9 +33,7 @@ def what_if(routes: Sequence[RouteRecord], matrix: Matrix, plan: Mapping[str, An
     routing = plan.get("config", {}).get("routing") or {}
     threshold, max_copies = routing.get("threshold"), routing.get("max_copies")
     subnets = plan.get("config", {}).get("subnets") or {}
-    share = subnets.get("private", 0.0)
-    largest = float(MOST_SHARE) if share == "auto" else share
-    private = largest * subnets.get("keep", 0.0)  # entries of a change, which opens no copy
+    private = subnets.get("private", 0.0) * subnets.get("keep", 0.0)  # entries of a change, which opens no copy
     routes = [route for route in routes if route["task"] in matrix.tasks]
     is_known = matrix.accounts and "total" in matrix.bytes and len(routes) == len(matrix.tasks)
     if not isinstance(threshold, float | int) or not is_known:

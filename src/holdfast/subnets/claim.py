@@ -23,8 +23,8 @@ from holdfast.subnets.selection import entries
 
 FEW = 3  # tensors named in a message
 MOST = 1_000  # tasks that are counted ahead
-LEAST_SHARE, MOST_SHARE = Fraction(1, 20), Fraction(1, 2)  # shares of trained entries, if the data decide
-ENTRIES_A_TRANSITION = 8  # trained for each transition, within these; see the documentation for where this is from
+LEAST_NEW, MOST_NEW = Fraction(1, 20), Fraction(1, 2)  # shares of new entries, if the data decide
+NEW_A_TRANSITION = 8  # new entries for each transition, within these; see the documentation for where this is from
 HORIZON = 20  # tasks that a copy is planned for if nothing says how many there will be
 
 
@@ -46,8 +46,8 @@ class SubnetConfig:
     """Share of a task's entries that must be new; planned: half, or fewer to have room for all; auto: by its data."""
     place: Literal["scores", "gradient", "deep", "shallow"] = "scores"
     """Where new entries go: by drawn scores, by the loss gradient at the start, or in the last or first layers."""
-    private: Annotated[float | Literal["auto"], Range(least=0, most=1)] = 0.0
-    """Size of the change that a later task of a copy adds for itself, as a share of its entries; auto: by its data."""
+    private: Annotated[float, Range(least=0, most=1)] = 0.0
+    """Size of the change that a later task of a copy adds for itself alone, as a share of its number of entries."""
     biases: Literal["masked", "outside"] = "masked"
     """Biases: under masks, or outside, like other parameters without masks (see subnets.outside)."""
     outside: Outside = "private"
@@ -110,7 +110,7 @@ def task_counts(
 ) -> Counts:
     """The numbers of entries for the next task of a copy with `held` tasks; it may have too few of them.
 
-    If it is not known how many transitions the task has, they are enough for the largest shares.
+    If it is not known how many transitions the task has, they are enough for the largest share of new entries.
     """
     selected = next_task_counts(config, layout, free, held)
     new, changed = None, None
@@ -118,8 +118,7 @@ def task_counts(
         share = new_share(config, sum(selected), transitions)
         new = new_counts(config, layout, free, held, [entries(share, k) for k in selected])
     if config.private and held:  # the first task of a copy owns all its entries
-        share = share_by_data(sum(selected), transitions) if config.private == "auto" else config.private
-        changed = [entries(share, k) for k in selected]
+        changed = [entries(config.private, k) for k in selected]
     return Counts(selected, new, changed)
 
 
@@ -147,14 +146,9 @@ def new_share(config: SubnetConfig, k: int, transitions: int | None) -> float | 
     """The share of a task's k entries that must be free ones, before the plan of its copy limits it."""
     if config.new is None or isinstance(config.new, float):
         return config.new or 0.0
-    return MOST_SHARE if config.new == "planned" else share_by_data(k, transitions)
-
-
-def share_by_data(k: int, transitions: int | None) -> Fraction:
-    """The share of a task's k entries that so many transitions can train."""
-    if transitions is None:
-        return MOST_SHARE
-    return min(max(Fraction(ENTRIES_A_TRANSITION * transitions, max(k, 1)), LEAST_SHARE), MOST_SHARE)  # k may be 0
+    if config.new == "planned" or transitions is None:
+        return MOST_NEW
+    return min(max(Fraction(NEW_A_TRANSITION * transitions, max(k, 1)), LEAST_NEW), MOST_NEW)  # k is 0 in a full copy
 
 
 def is_planned(config: SubnetConfig) -> bool:
