@@ -254,17 +254,27 @@ def test_the_speeds_that_the_readme_names_are_those_of_the_page_on_speed() -> No
     assert f"on two cores {least} to " in page
 
 
+def row_of(page: str, mark: str, start: str) -> dict[str, str]:
+    """A row of a table on a page of results, by the names of its columns."""
+    text = (ROOT / "docs" / "results" / page).read_text(encoding="utf-8")
+    lines = text[text.index(f"<!-- {mark}: begin -->") :].splitlines()
+    names, row = (line.strip("| ").split(" | ") for line in (lines[1], next(filter(re.compile(start).match, lines))))
+    return dict(zip(names, row, strict=True))
+
+
 def test_the_rows_of_the_readme_are_those_of_the_results_on_panda() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    page = (ROOT / "docs" / "results" / "panda3.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([\w-]+)` \|[^|]+\| ([\d.]+) \| ([\d.]+) \| (\d) \| ([\d.]+) \|$", readme, re.MULTILINE)
-    assert len(rows) == 5
-    for learner, gap, forgotten, copies, size in rows:
-        line = next(line for line in page.splitlines() if re.match(rf"\| {learner}( | .*(equal|private|=25) )\|", line))
-        cells = [cell.split()[0] for cell in line.strip("| ").split(" | ")]
-        found = [float(cells[index]) for index in (5, 8, 11, 12)]
-        assert [round(number, 2) for number in found[:2]] == pytest.approx([float(gap), float(forgotten)], abs=0.006)
-        assert [found[2], round(found[3], 1)] == [float(copies), float(size)]
+    numbers = r"([\d.]+) \| ([\d.]+) \| (\d) \| ([\d.]+)"
+    rows = re.findall(rf"^\| `([\w-]+)((?: --preset paper)?)` \|[^|]+\| {numbers} \|$", readme, re.MULTILINE)
+    assert len(rows) == 6
+    for learner, preset, *told in rows:
+        if learner == "affinity-l" and not preset:
+            row = row_of("reuse.md", "panda", r"\| affinity-l tau=auto preset=holdfast \|")
+        else:
+            row = row_of("panda3.md", "table", rf"\| {learner}( | .*(equal|private|=25) )\|")
+        gap, forgotten, copies, size = (float(row[name].split()[0]) for name in ("AvgGap", "AvgF", "copies", "MB"))
+        assert [round(gap, 2), round(forgotten, 2)] == pytest.approx([float(told[0]), float(told[1])], abs=0.006)
+        assert [copies, round(size, 1)] == [float(told[2]), float(told[3])]
 
 
 def test_how_many_episodes_are_stepped_together_does_not_tell_groups_apart():
