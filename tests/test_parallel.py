@@ -30,10 +30,8 @@ OFTEN = Options(tensorboard=False, save_every=0.0)
 def run_tiny(name: str, path: Path, options: Options = QUIET, **settings: Any) -> None:
     """Episodes end early here, so windows, and with them the shares of a batch, differ in length."""
     found = tiny_suite("toy-continuous")
-    settings |= {
-        "preset": "paper",
-        "net__dropout": 0.0,
-    }  # which entries of a new change are largest is a matter of rounding
+    # Not the default preset: which entries of a new change are the largest is a matter of rounding.
+    settings |= {"preset": "paper", "net__dropout": 0.0}
     run(found, tiny_learner(name, found, **settings), path, options)
 
 
