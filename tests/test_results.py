@@ -208,6 +208,7 @@ def test_a_loss_curve_keeps_its_ends_and_few_points():
     assert thinned([5]) == [5]
     events = [{"kind": "train", "task": "A", "step": 1, "loss": 0.5}, {"kind": "route", "task": "A"}]
     assert loss_curves(events) == {"A": [(1, 0.5)]}
+    assert loss_curves([{**events[0], "loss": 2 / 3}]) == {"A": [(1, 0.66667)]}
 
 
 def test_a_page_is_filled_between_its_marks_however_often(tmp_path, capsys):

@@ -16,7 +16,7 @@ from holdfast.tasks.suite import Settings
 
 REUSE: Settings = {  # a task changes, for itself alone, the network that it starts from
     "subnets.new": 0.0,
-    "subnets.private": 0.5,
+    "subnets.private": 0.3,
     "subnets.biases": "outside",
     "subnets.far_source": "last",
     "routing.threshold": "auto",

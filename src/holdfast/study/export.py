@@ -22,6 +22,7 @@ from holdfast.study.groups import runs_under
 from holdfast.study.overwriting import RECORDS
 
 POINTS = 100  # of a task's loss curve, at most
+DIGITS = 5  # of a loss
 LARGEST_LOSS = 1e30  # a larger one would overflow in a figure
 
 
@@ -73,7 +74,7 @@ def _runs(root: Path) -> list[tuple[Path, str]]:
 
 
 def loss_curves(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """For each task, points (step, loss) from the first step to the last."""
+    """For each task, points (step, loss) from the first step to the last, losses rounded."""
     curves: dict[str, list[tuple[int, float]]] = {}
     phases: dict[str, tuple[str, int]] = {}  # by task: the phase that is going on, and the steps before it
     for event in events:
@@ -82,7 +83,7 @@ def loss_curves(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, f
             curve = curves.setdefault(task, [])
             if phases.setdefault(task, (phase, 0))[0] != phase:
                 phases[task] = phase, curve[-1][0]
-            curve.append((phases[task][1] + event["step"], event["loss"]))
+            curve.append((phases[task][1] + event["step"], float(f"{event['loss']:.{DIGITS}g}")))
     return {task: thinned(curve) for task, curve in curves.items()}
 
 
