@@ -236,11 +236,16 @@ def test_exactly_k_are_kept_where_the_bound_of_what_is_near_is_rounded_up():
     assert mask.nonzero().flatten().tolist() == list(range(15))
 
 
-def test_a_selector_that_looks_near_the_last_threshold_has_the_bits_of_the_reference():
-    sizes, counts = [400, 30], [130, 10]
-    selector, scores, quotas = Selector(sizes, [counts]), draw(430), torch.ones(430, dtype=torch.uint8)
+@pytest.mark.parametrize("second", [(40, 3), (0, 0)])
+def test_a_selector_that_looks_near_the_last_threshold_has_the_bits_of_the_reference(second):
+    sizes, counts = [400, 30], [(130, 5), second]
+    quotas = torch.randint(0, 3, (430,), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+    quotas[:150] = 1
+    selector, scores = Selector(sizes, counts), draw(430)
     for step in range(30):
-        mask = selector.select(scores, quotas)
-        pieces = zip(scores.abs().split(sizes), counts, strict=True)
-        assert torch.equal(mask, torch.cat([largest(values, k) for values, k in pieces]))
+        expected = torch.zeros(430, dtype=torch.bool)
+        for quota, ks in enumerate(counts, start=1):
+            pieces = scores.abs().masked_fill(quotas != quota, -1.0).split(sizes)
+            expected |= torch.cat([largest(values, k) for values, k in zip(pieces, ks, strict=True)])
+        assert torch.equal(selector.select(scores, quotas), expected)
         scores = scores + draw(430, seed=step) * (1.0 if step == 15 else 0.01)  # once, all moves far

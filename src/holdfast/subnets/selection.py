@@ -44,16 +44,23 @@ class Selector:
         self.sizes = list(sizes)
         self.counts = [list(quota) for quota in counts]  # for each quota, the number of entries of each tensor
         self.thresholds = [[Threshold(k) for k in quota] for quota in self.counts]
+        self.others: list[Tensor] | None = None  # for each quota, the entries that are not in it; not used on a GPU
         self.radix: Radix | None = None  # only on a GPU
 
     def select(self, scores: Tensor, quotas: Tensor) -> Tensor:
-        """The k largest scores by magnitude of each quota of each tensor, (P,) bool; `quotas` is (P,) uint8."""
+        """The k largest scores by magnitude of each quota of each tensor, (P,) bool.
+
+        `quotas` is (P,) uint8, and the same in every call.
+        """
         if own_kernels(scores):
             return self._radix(scores.device).select(scores, quotas)
+        if self.others is None:
+            self.others = [(quotas != quota).nonzero()[:, 0] for quota in range(1, len(self.counts) + 1)]
         magnitudes, mask = scores.abs(), torch.zeros_like(quotas, dtype=torch.bool)
-        for quota, thresholds in enumerate(self.thresholds, start=1):
-            pieces = magnitudes.masked_fill(quotas != quota, -1.0).split(self.sizes)
-            mask |= torch.cat([threshold.mask(piece) for threshold, piece in zip(thresholds, pieces, strict=True)])
+        for thresholds, others in zip(self.thresholds, self.others, strict=True):
+            if any(threshold.k for threshold in thresholds):
+                pieces = magnitudes.index_fill(0, others, -1.0).split(self.sizes)
+                mask |= torch.cat([threshold.mask(piece) for threshold, piece in zip(thresholds, pieces, strict=True)])
         return mask
 
     def _radix(self, device: torch.device) -> "Radix":
