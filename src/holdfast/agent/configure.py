@@ -48,16 +48,19 @@ def apply(plan: P, settings: Settings) -> P:
     """The plan with these settings; `ewc:strength` is for one learner, others for all learners that have them."""
     if not isinstance(settings, Mapping):
         raise Mistake(f'settings must be a dict of names and values, as in {{"fit.steps": 500}}, got {shown(settings)}')
+    values: dict[tuple[str, ...], Any] = {}
     for name, value in settings.items():
         only, _, path = str(name).rpartition(":")
         whole = setting_path(plan, path)
         if path in CHOICES or not (has_setting(plan, whole) or _some_learner_has(path)):
-            others = [_replaced(plan, ["config"], default_config(learner, net)) for learner in LEARNERS for net in NETS]
+            others = [
+                _replaced(plan, {("config",): default_config(learner, net)}) for learner in LEARNERS for net in NETS
+            ]
             known = {known for other in others for known in setting_names(other)}.difference(CHOICES)
             raise Mistake(f"no learner has a setting {name!r}{did_you_mean(path, known)}")
         if only in ("", plan.learner):
-            plan = _replaced(plan, whole, value)
-    return plan
+            values[tuple(whole)] = value
+    return _replaced(plan, values)
 
 
 def _some_learner_has(path: str) -> bool:
@@ -95,12 +98,18 @@ def has_setting(thing: Any, path: list[str]) -> bool:
     return found and (len(path) == 1 or has_setting(getattr(thing, path[0]), path[1:]))
 
 
-def _replaced(thing: Any, path: list[str], value: Any) -> Any:
-    """A copy of a frozen object with one nested field set to a value; unchanged if it has no such field."""
-    if not is_dataclass(thing) or path[0] not in {field.name for field in fields(thing)}:
+def _replaced(thing: Any, values: Mapping[tuple[str, ...], Any]) -> Any:
+    """A copy of a frozen object with nested fields set to values, all at once; fields that it lacks are passed over."""
+    if not is_dataclass(thing):
         return thing
-    inner = value if len(path) == 1 else _replaced(getattr(thing, path[0]), path[1:], value)
-    return replace(thing, **{path[0]: inner})  # type: ignore[type-var]
+    changed = {}
+    for field in fields(thing):
+        inner = {path[1:]: value for path, value in values.items() if path[0] == field.name}
+        if () in inner:
+            changed[field.name] = inner[()]
+        elif inner:
+            changed[field.name] = _replaced(getattr(thing, field.name), inner)
+    return replace(thing, **changed)  # type: ignore[type-var]
 
 
 def planned(config: LearnerConfig, tasks: int) -> LearnerConfig:

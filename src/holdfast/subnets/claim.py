@@ -53,7 +53,7 @@ class SubnetConfig:
     outside: Outside = "private"
     """Parameters without masks: private to each task, frozen after the copy's first task, or shared (forgets)."""
     # without reuse no entry of the source's mask is feasible, so only the noise matters
-    warm_start: Annotated[float, Range(least=0)] = 2.0
+    warm_start: Annotated[float, Range(least=0, most=10**6)] = 2.0
     """Initial scores are this factor times the source's mask (lambda); 0 draws new scores even if there is a source."""
     sources: Annotated[int, Range(least=1, most=10**6)] = 1
     """Number of tasks whose masks a warm start unites: the nearest ones in the copy."""
@@ -61,7 +61,7 @@ class SubnetConfig:
     """What a task starts from in its copy if no learned task is near: the nearest one, or the one learned last."""
     new_copy: Literal["fresh", "last"] = "fresh"
     """What a new copy begins with: new weights alone, or in them the network of the task that was learned last."""
-    noise: Annotated[float, Range(least=0)] = 0.02
+    noise: Annotated[float, Range(least=0, most=10**6)] = 0.02
     """Standard deviation of the noise that is added to warm-started scores."""
     quantise_bits: Annotated[int, Range(least=0, most=8)] = 0
     """Bits that newly claimed weights are quantised to, per tensor; 0 means no quantisation."""
@@ -72,8 +72,13 @@ class SubnetConfig:
             raise Mistake(
                 "subnets.new is for tasks that reuse entries, but subnets.reuse is off: leave one of them out"
             )
-        if self.place != "scores" and self.new is None:
-            raise Mistake("subnets.place is about new entries: say with subnets.new how many there are")
+        if self.place != "scores" and not self.new:
+            raise Mistake("subnets.place is about new entries: say with subnets.new how many there are, more than 0")
+        if self.sources > 1 and self.new == 0:
+            raise Mistake(
+                "subnets.sources unites masks, but with subnets.new 0 all tasks of a copy have one mask: "
+                "leave one of them out"
+            )
 
 
 def free_entries(layout: Layout, copy: Copy) -> list[int]:
@@ -266,9 +271,8 @@ def begin(config: SubnetConfig, net: Backbone, layout: Layout, start: Start) -> 
         scores = config.warm_start * united + noise
     else:
         scores = draw_scores(layout, start.generator)
-    trained = not (config.outside == "frozen" and start.earlier)
     before = [*start.sources[:1], *start.earlier[-1:], None][0]
-    outside = Unmasked(unmasked_start(net, layout, copy, before), trained)
+    outside = Unmasked(unmasked_start(net, layout, copy, before), trains_unmasked(config, start.earlier))
     change = None if counts.changed is None else change_start(layout, start, counts.changed)
     return Masked(net, layout, copy, LearnedMask(quotas, counts.quotas, scores), outside, change=change)
 
@@ -293,6 +297,11 @@ def unmasked_start(net: Backbone, layout: Layout, copy: Copy, before: Subnetwork
     if before and before.private:
         return before.private
     return copy.outside or layout.outside(dict(net.named_parameters()))
+
+
+def trains_unmasked(config: SubnetConfig, earlier: Sequence[Subnetwork]) -> bool:
+    """Whether a task trains the parameters that no mask covers, in a copy with these earlier tasks."""
+    return config.outside != "frozen" or not earlier
 
 
 def claim(config: SubnetConfig, masked: Masked, index: int, normaliser: Normaliser) -> tuple[Copy, Subnetwork]:
