@@ -6,32 +6,103 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from holdfast.study.figures.front import draw_front, front_points, main_score, return_score
+from holdfast.study.figures.front import draw_front, front_points, main_score, return_score, unbeaten
 from holdfast.study.figures.point_numbers import name_points
 from holdfast.study.figures.study import Study, read_study
-from holdfast.study.figures.suites import best_points, suites_figure
+from holdfast.study.figures.suites import Panel, is_default, panel_of, suites_figure, title_of
 
 RESULTS = Path(__file__).parent.parent / "results"
 PANDA, CONTINUAL = RESULTS / "panda3", RESULTS / "continualworld" / "cw20"
+REUSE = RESULTS / "reuse"
+TITLES = {  # of the folders with records of the default preset
+    "panda": "panda3, 50,000 transitions a task",
+    "panda-few": "panda3, 2,000 transitions a task",
+    "atari": "atari5, data expert-100",
+    "cw20": "cw20, 100 demonstrations a task",
+    "one-step-h200": "cw10, 10 demonstrations a task",
+    "cw20-few": "cw20, 10 demonstrations a task",
+}
 
 
 @pytest.fixture(scope="module")
 def studies() -> list[Study]:
     """Panda-3 and CW20; their intervals take a while."""
-    return [read_study([PANDA]), read_study([CONTINUAL])]
+    return [read_study([PANDA, REUSE / "panda"]), read_study([CONTINUAL])]
 
 
-def test_every_learner_of_every_suite_is_in_the_figure_with_its_best_setting(studies: list[Study]) -> None:
-    drawing = suites_figure(studies)
-    shown = {(suite, label.split()[0]) for suite, label, *_ in drawing.rows}
-    assert shown == {(found.suite, setting.learner) for found in studies for setting in found.settings}
-    assert len(drawing.rows) == len(shown)
-    for found in studies:
-        best = {point.setting.learner: point.worth.value for point in best_points(found)}
+@pytest.fixture(scope="module")
+def panels(studies: list[Study]) -> list[Panel]:
+    """What is drawn of them."""
+    return [panel_of(found) for found in studies]
+
+
+def test_every_learner_of_every_suite_is_drawn_with_its_best_setting(studies: list[Study], panels: list[Panel]) -> None:
+    for found, panel in zip(studies, panels, strict=True):
+        assert {point.setting.learner for point in panel.points} == {found.learner for found in found.settings}
         for point in front_points(found, main_score(found)):
-            assert point.worth.value <= best[point.setting.learner]
-    texts = {text.get_text() for axes in drawing.figure.axes for text in axes.texts}
-    assert any("tsn-core" in text for text in texts)
+            drawn = [other.worth.value for other in panel.points if other.setting.learner == point.setting.learner]
+            assert point.worth.value <= max(drawn)
+
+
+@pytest.mark.parametrize("folder", TITLES)
+def test_the_runs_of_the_default_preset_are_found_on_every_suite_with_every_amount_of_data(folder: str) -> None:
+    found = read_study([REUSE / folder])
+    assert title_of(found) == TITLES[folder]
+    (default,) = [setting for setting in found.settings if is_default(setting, found.suite)]
+    own = {result.folder.name for result in found.results if result.folder.name.startswith("holdfast-affinity-l-s")}
+    assert {run.path.name for run in default.runs} == own
+
+
+@pytest.mark.parametrize("folder", ["panda", "panda-few", "atari"])
+def test_the_default_preset_is_drawn_and_marked_wherever_there_is_a_record_of_it(folder: str) -> None:
+    found = read_study([REUSE / folder])
+    panel = panel_of(found)
+    (point,) = panel.default
+    assert is_default(point.setting, found.suite)
+    assert [other for other in panel.points if panel.name(other) == "affinity-l (default)"] == [point]
+
+
+def test_the_default_preset_is_drawn_where_another_setting_has_a_better_score(panels: list[Panel]) -> None:
+    panda, _ = panels
+    (default,) = panda.default
+    (best,) = [point for point in panda.points if panda.name(point) == "affinity-l"]
+    assert best.worth.value > default.worth.value
+    assert best.size > default.size
+
+
+def test_no_other_preset_and_no_other_setting_of_the_method_is_the_default(panels: list[Panel]) -> None:
+    _, continual = panels
+    assert any(point.setting.learner == "affinity-l" for point in continual.points)
+    assert continual.default == []  # only the preset `paper`
+
+
+def test_what_no_setting_beats_is_drawn_with_a_ring(studies: list[Study], panels: list[Panel]) -> None:
+    for found, panel in zip(studies, panels, strict=True):
+        expected = unbeaten(front_points(found, main_score(found)))
+        assert panel.ringed == expected
+        assert all(point in panel.points for point in expected)
+    panda, _ = panels
+    single = [point for point in panda.points if point.setting.learner == "single"]
+    assert [point.setting.settings["net.width"] for point in single] == [64, 128]  # the fewest bytes, the best score
+
+
+def test_every_point_has_the_number_of_its_name_and_every_default_a_star(
+    studies: list[Study], panels: list[Panel]
+) -> None:
+    drawing = suites_figure(studies)
+    marks, names = ([text.get_text() for text in legend.get_texts()] for legend in drawing.figure.legends)
+    assert "the default preset" in marks
+    numbers = {name: number for number, name in (entry.split(" ", 1) for entry in names)}
+    assert len(set(numbers.values())) == len(numbers)
+    for axes, panel in zip(drawing.figure.axes, panels, strict=True):
+        assert axes.get_title(loc="left") == panel.title
+        shown = [number for text in axes.texts for number in text.get_text().split(", ")]
+        assert sorted(shown) == sorted(numbers[panel.name(point)] for point in panel.points)
+        stars = [np.ravel(line.get_xydata()).tolist() for line in axes.lines if line.get_marker() == "*"]
+        assert stars == [[point.size / 1e6, point.worth.value] for point in panel.default]
+    assert [row[:2] for row in drawing.rows] == [
+        [panel.title, panel.name(point)] for panel in panels for point in panel.points
+    ]
 
 
 def test_a_circle_is_what_forgets_exactly_nothing_and_not_what_became_better(studies: list[Study]) -> None:

@@ -1,10 +1,12 @@
-r"""Draws return or success against bytes against forgetting: the best setting of every learner, a panel a suite.
+r"""Draws return or success against bytes against forgetting: every learner and the default preset, a panel a suite.
 
-Each suite is a folder, or several with commas between them.
+Each panel is a folder, or several with commas between them, of one suite with one amount of data. Of each learner the
+best setting is drawn, the default preset with a star wherever there is a record of it, and what no setting beats.
 
 python docs/images/make_trade_off_figure.py \
-    results/panda3,results/reuse/panda results/atari5/noop,results/reuse/atari \
-    results/continualworld/cw20,results/reuse/cw20 docs/images/trade-off.png
+    results/panda3,results/reuse/panda results/reuse/panda-few results/atari5/noop,results/reuse/atari \
+    results/continualworld/cw20,results/reuse/cw20 results/continualworld/few,results/reuse/one-step-h200 \
+    results/reuse/cw20-few docs/images/trade-off.png
 """
 
 import sys
