@@ -5,12 +5,13 @@ import re
 import pytest
 
 from holdfast.errors import Mistake
+from holdfast.learners.dense import treat
 from holdfast.nets.mlp import MlpConfig
 from holdfast.nets.transformer import DtConfig
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import run
-from holdfast.study.same_bytes import dense_bytes, dense_width, main
-from tests.tiny import QUIET, tiny_learner, tiny_suite
+from holdfast.study.same_bytes import dense_bytes, dense_width, main, normaliser_bytes
+from tests.tiny import QUIET, pixel_suite, tiny_learner, tiny_suite
 
 
 @pytest.mark.parametrize("net", [DtConfig(heads=4), DtConfig(heads=1, layers=1), MlpConfig()])
@@ -27,15 +28,24 @@ def test_bytes_that_no_network_fits_into_are_refused():
         dense_width(DtConfig(), tiny_suite().interface, 10)
 
 
-def test_dense_runs_of_these_widths_take_nearly_the_bytes_of_the_run_and_no_more(tmp_path, capsys):
-    suite = tiny_suite()
+@pytest.mark.parametrize("tasks", [2, 3])
+def test_dense_runs_of_these_widths_take_the_printed_bytes_which_are_at_most_those_of_the_run(tmp_path, capsys, tasks):
+    suite = tiny_suite(tasks=tasks)
     settings = {"net__width": 64, "fit__steps": 1}
     one_copy = {"routing__max_copies": 1, "subnets__biases": "outside", "subnets__new": 0.3}
     run(suite, tiny_learner("affinity-l", suite, **settings, **one_copy), tmp_path / "sparse", QUIET)
     main([str(tmp_path / "sparse")])
-    widths = [int(width) for width in re.findall(r"--net.width (\d+)", capsys.readouterr().out)]
+    printed = re.findall(r"--net.width (\d+), ([\d,]+) bytes", capsys.readouterr().out)
     available = RunFolder(tmp_path / "sparse").read_matrix().bytes["weights"]
-    for learner, width in zip(("naive", "single"), widths, strict=True):
-        run(suite, tiny_learner(learner, suite, **{**settings, "net__width": width}), tmp_path / learner, QUIET)
+    for learner, (width, told) in zip(("naive", "single"), printed, strict=True):
+        run(suite, tiny_learner(learner, suite, **{**settings, "net__width": int(width)}), tmp_path / learner, QUIET)
         taken = RunFolder(tmp_path / learner).read_matrix().bytes["weights"]
-        assert 0.9 * available < taken < 1.01 * available  # normalisers and file headers are not counted
+        assert taken == int(told.replace(",", ""))
+        assert 0.9 * available < taken <= available
+
+
+@pytest.mark.parametrize("suite", [tiny_suite(), pixel_suite()], ids=["vectors", "frames"])
+def test_the_normaliser_of_a_task_is_counted_as_a_learner_stores_it(suite):
+    learner = tiny_learner("naive", tiny_suite())
+    normaliser, _ = treat(learner.config, suite.interface, suite.tasks[0].dataset)
+    assert normaliser_bytes(suite.interface) == normaliser.shift.nbytes + normaliser.scale.nbytes

@@ -171,7 +171,8 @@ class Agent:
             records = self.folder.store.index.records
             trained = {name: BUDGETS.get(str(kept.get("budget")), 0) for name, kept in records.items()}
             pace = seconds_a_step(self.folder.events(), trained)
-        return previewed(self._learner(), task, None if pace is None else pace * steps, found.notes)
+        sketch = sketch_of(found.dataset, self.plan.seed)
+        return previewed(self._learner(), task, sketch, None if pace is None else pace * steps, found.notes)
 
     def pack(self, name: str, path: str | Path, whole: bool = False) -> Packed:
         """Writes one task as one file, which another agent with the same base installs; if `whole`, any agent."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.agent.events import training_seconds
+from holdfast.agent.sketch import Sketch
 from holdfast.errors import Mistake
 from holdfast.learners.learner import Learner
 from holdfast.learners.sparse import Sparse
@@ -16,6 +17,16 @@ NEARLY_FULL = 1  # tasks that a copy still has room for
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """The decision that was not taken: a new copy instead of a shared one, or the other way round."""
+
+    copy: int
+    opened: bool
+    bytes: int
+    """About how many bytes the task would add to what acts."""
+
+
+@dataclass(frozen=True)
 class Preview:
     """What learning a task would do."""
 
@@ -23,6 +34,8 @@ class Preview:
     route: dict[str, Any]
     bytes: int
     """About how many bytes the task would add to what acts."""
+    alternative: Alternative | None
+    """The other decision; None if no learned copy has room for the task, or no other may be opened."""
     seconds: float | None
     """About how long training would take, as long as the last task did; None if nothing was trained yet."""
     warnings: tuple[str, ...]
@@ -30,15 +43,33 @@ class Preview:
     """What would be left out or assumed."""
 
 
-def previewed(learner: Learner, task: Task, seconds: float | None, notes: Iterable[str]) -> Preview:
-    """What the learner would do with a task."""
+def previewed(
+    learner: Learner, task: Task, sketch: Sketch | None, seconds: float | None, notes: Iterable[str]
+) -> Preview:
+    """What the learner would do with a task, of which this sketch would be kept."""
     if not isinstance(learner, Sparse):
         raise Mistake("a preview says where a task would go, and this learner has one place for all tasks")
     if task.name in learner.learned:
         raise Mistake(f"{task.name} is already learned: give the new task another name")
     route = learner.route(task)
-    expected = learner.expected_bytes(task, route.copy)
-    return Preview(task.name, route.record(), expected, seconds, tuple(warnings(learner, route)), tuple(notes))
+    kept = sketch.bytes if sketch else 0
+    return Preview(
+        name=task.name,
+        route=route.record(),
+        bytes=learner.expected_bytes(task, route) + kept,
+        alternative=alternative(learner, task, route, kept),
+        seconds=seconds,
+        warnings=tuple(warnings(learner, route)),
+        notes=tuple(notes),
+    )
+
+
+def alternative(learner: Sparse, task: Task, route: Route, kept: int) -> Alternative | None:
+    """The other decision and its bytes, `kept` of them for the sketch; None if there is no other."""
+    other = learner.other_route(task, route)
+    if other is None:
+        return None
+    return Alternative(other.copy, other.opened, learner.expected_bytes(task, other) + kept)
 
 
 def warnings(learner: Sparse, route: Route) -> Iterator[str]:

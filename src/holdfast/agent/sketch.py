@@ -52,6 +52,11 @@ class Sketch:
         """The sketch as named tensors."""
         return {name: torch.from_numpy(array) for name, array in vars(self).items()}
 
+    @property
+    def bytes(self) -> int:
+        """The size of its tensors."""
+        return sum(array.nbytes for array in vars(self).values())
+
     @classmethod
     def read(cls, tensors: Tensors) -> Sketch:
         """The sketch that `tensors` gave."""

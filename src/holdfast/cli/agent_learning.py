@@ -13,6 +13,7 @@ import tyro
 from holdfast.agent.agent import Agent
 from holdfast.agent.learning import Comparison, Learned
 from holdfast.agent.own_environment import make
+from holdfast.agent.preview import Alternative
 from holdfast.agent.routes import distance, far, sources, why
 from holdfast.agent.task_record import TaskRecord
 from holdfast.cli.agent_folders import Folder
@@ -142,10 +143,17 @@ def preview(command: PreviewCommand) -> None:
             ("route", place(found.route)),
             *([("distances", ", ".join(distances))] if distances else []),
             ("cost", f"about {megabytes(found.bytes)} for this task{time}"),
+            *([("otherwise", otherwise(found.alternative))] if found.alternative else []),
             *(("warning", warning) for warning in found.warnings),
         ],
         LABEL,
     )
+
+
+def otherwise(other: Alternative) -> str:
+    """What the other decision would cost."""
+    where = "a new copy" if other.opened else f"copy {other.copy}"
+    return f"about {megabytes(other.bytes)} in {where}"
 
 
 def learn(command: LearnCommand) -> None:

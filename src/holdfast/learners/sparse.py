@@ -1,6 +1,6 @@
 """Sparse: every task gets a subnetwork of a model copy, chosen by affinity; its weights never change afterwards."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -10,6 +10,7 @@ import torch
 from holdfast.data.frames import stacked
 from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive, numpy_stream, torch_stream
+from holdfast.data.validation import check_unread
 from holdfast.data.windows import Batch, Windows
 from holdfast.learners.learner import Datasets, LearnerSpec, Role, Snapshot, new_net, windows_of
 from holdfast.learners.subnetworks import Room, SubnetworkConfig, SubnetworkLearner
@@ -49,6 +50,8 @@ from holdfast.training.fit import fit
 from holdfast.training.recorder import Recorder
 
 PLACEMENT_BATCHES = 8  # batches of the gradient that places new entries
+NOT_TAKEN = "the other decision, for comparison"
+UNREAD_WITHOUT_ROUTING = ("sources", "far_source", "new_copy")
 
 Routing = ActionAffinity | LatentAffinity | HybridAffinity | ReplayAffinity | RandomAffinity | NoAffinity | None
 
@@ -59,6 +62,11 @@ class SparseConfig(SubnetworkConfig):
 
     routing: Routing
     """How the copy of a task is chosen; without routing all tasks share one copy."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.routing is None:
+            check_unread(self.subnets, UNREAD_WITHOUT_ROUTING, "subnets.", "a learner without routing")
 
 
 class TaskProbe(Probe):
@@ -133,9 +141,29 @@ class Sparse(SubnetworkLearner):
             found = route_by_room(task.name, candidates, threshold, self.copies, most, far_source=far_source)
         else:
             found = route(task.name, candidates, threshold, self.copies, most)
-        if found.opened and fitting and self.subnets.new_copy == "last":
-            return replace(found, source=[name for name in self.learned if self.task_copy(name) in fitting][-1])
+        if found.opened:
+            return self._begun(found, fitting)
         return with_sources(found, self.subnets.sources)
+
+    def _begun(self, opened: Route, fitting: Sequence[int]) -> Route:
+        """The route to a new copy, with the task whose network that copy begins with, if it begins with one."""
+        if self.subnets.new_copy == "fresh" or not fitting:
+            return opened
+        return replace(opened, source=[name for name in self.learned if self.task_copy(name) in fitting][-1])
+
+    def other_route(self, task: Task, taken: Route) -> Route | None:
+        """The decision that was not taken: a new copy, or else the nearest one with room; None if there is no other."""
+        if not taken.opened:
+            fitting, affinity = self.fitting(task.interface), self.config.routing
+            if affinity is None or len(fitting) == affinity.max_copies:
+                return None
+            opened = replace(taken, source=None, more_sources=(), copy=self.copies, opened=True, reason=NOT_TAKEN)
+            return self._begun(opened, fitting)
+        with_room = [candidate for candidate in taken.candidates if not candidate.full]
+        if not with_room:
+            return None
+        nearest = min(with_room, key=lambda candidate: candidate.distance)
+        return replace(taken, source=nearest.task, copy=nearest.copy, opened=False, reason=NOT_TAKEN)
 
     def compared(self, task: Task, affinity: Affinity) -> tuple[list[Candidate], float]:
         """The learned tasks with their distances to a new one, and the threshold."""
@@ -158,17 +186,17 @@ class Sparse(SubnetworkLearner):
         super().rename(name, new)
         self.decisions = [{**one, "task": new} if one["task"] == name else one for one in self.decisions]
 
-    def expected_bytes(self, task: Task, copy: int) -> int:
-        """About how many bytes a task would add to what acts, if it went to this copy; raises if it has no room."""
-        room = self.room(copy, task.interface)
+    def expected_bytes(self, task: Task, route: Route) -> int:
+        """About how many bytes a task would add to what acts, if it took this route; raises if there is no room."""
+        room = self.room(route.copy, task.interface, route.source)
         free = free_entries(room.layout, room.copy)
         counts = selected_counts(self.subnets, room.layout, free, len(room.earlier), task.dataset.steps)
         found = subnetwork_bytes(self.subnets, room.layout, free, counts)
-        unmasked = room.layout.outside(dict(self.fresh_net(copy, room.shape).named_parameters()))
+        unmasked = room.layout.outside(dict(self.fresh_net(route.copy, room.shape).named_parameters()))
         whole, normaliser = torch.ones_like(room.copy.occupied), task.interface.normaliser(task.dataset)
-        kept = self._keep(task, room, room.copy, Subnetwork(copy, whole, 0, unmasked, normaliser))
+        kept = self._keep(task, room, room.copy, Subnetwork(route.copy, whole, 0, unmasked, normaliser))
         adds_unmasked = self.subnets.outside == "private" or not room.earlier
-        tensors = [*kept.values(), *(unmasked.values() if adds_unmasked else ())]
+        tensors = [*kept.values(), *(unmasked.values() if adds_unmasked else ()), normaliser.shift, normaliser.scale]
         return found + sum(tensor.nbytes for tensor in tensors)
 
     def _has_room(self, copy: int) -> bool:

@@ -6,6 +6,7 @@ python -m holdfast.study.same_bytes runs/demo
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 
 import tyro
@@ -17,7 +18,7 @@ from holdfast.runs.configure import read_plan, suite_for
 from holdfast.runs.folder import RunFolder
 from holdfast.tasks.interface import Interface
 
-PARAMETER = 4  # bytes
+NUMBER = 4  # bytes of a float32
 WIDEST = 2**16
 
 
@@ -48,10 +49,11 @@ def lines(path: Path) -> list[str]:
         raise Mistake(f"{path} does not say how many bytes act: evaluate the run first")
     plan, available = read_plan(folder.record["config"]), matrix.bytes["weights"]
     net, interface = plan.config.net, suite_for(plan, report=None).interface
+    normalisers = len(matrix.tasks) * normaliser_bytes(interface)
     told = [f"{available:,} bytes act in {path}"]
     for whose, networks in (("naive, multitask", 1), ("single", len(matrix.tasks))):
-        width = dense_width(net, interface, available // networks)
-        taken = networks * dense_bytes(net, interface, width)
+        width = dense_width(net, interface, (available - normalisers) // networks)
+        taken = networks * dense_bytes(net, interface, width) + normalisers
         told.append(f"{whose}: --net.width {width}, {taken:,} bytes")
     return told
 
@@ -75,7 +77,12 @@ def dense_bytes(net: NetConfig, interface: Interface, width: int) -> int:
     """The bytes of the parameters of a dense network of this width."""
     if not hasattr(net, "width"):
         raise Mistake("this backbone has no net.width to vary")
-    return PARAMETER * parameter_count(replace(net, width=width), interface)  # type: ignore[call-arg]
+    return NUMBER * parameter_count(replace(net, width=width), interface)  # type: ignore[call-arg]
+
+
+def normaliser_bytes(interface: Interface) -> int:
+    """The bytes of the normaliser that every task has of its own: a shift and a scale."""
+    return 2 * NUMBER * (prod(interface.observation) if interface.normalised else 1)
 
 
 if __name__ == "__main__":
