@@ -25,7 +25,8 @@ from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import reopen, run
 from holdfast.tasks.interface import Continuous, Discrete, Interface
 from holdfast.tasks.suite import Suite, suite
-from tests.tiny import QUIET, contents, tiny_learner, tiny_suite
+from tests.agents import learn, new_agent
+from tests.tiny import QUIET, contents, tiny_learner, tiny_plan, tiny_suite
 
 GOOD = (np.zeros((3, 2)), np.zeros(3, int), np.zeros(3))
 
@@ -208,6 +209,39 @@ def test_a_folder_of_another_config_is_left_alone(tmp_path):
     with pytest.raises(Mistake, match="seed = 0, not 1"):
         run(found, tiny_learner("naive", found, seed=1), tmp_path / "run", QUIET)
     assert contents(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("learner", {"learner": "affinity-a"}),
+        ("preset", {"preset": "paper"}),
+        ("backbone", {"backbone": "mlp"}),
+        ("suite", {"found": tiny_suite("toy-continuous")}),
+    ],
+)
+def test_what_decides_other_settings_is_named_before_them(name, other, tmp_path):
+    plans = [tiny_plan(**{"found": tiny_suite(), "learner": "affinity-l", **more}) for more in ({}, other)]
+    begun, wanted = (getattr(plan, name) for plan in plans)
+    with RunFolder(tmp_path / "run", plans[0]):
+        pass
+    with pytest.raises(Mistake, match=f"is a run with {name} = {begun}, not {wanted}: choose another --out"):
+        RunFolder(tmp_path / "run", plans[1])
+
+
+def test_an_agent_that_is_taken_for_a_run_is_said_to_be_one(capsys, tmp_path):
+    folder = new_agent(tmp_path / "my agent", "affinity-l")
+    learn(folder, "swing", "pendulum")
+    for words in (["show"], ["evaluate"], ["run", "--budget", "smoke", "--out"], ["run", "--config"]):
+        said = command(capsys, *words, str(folder.path))
+        assert f"{folder.path} is an agent, not a run" in said
+        for verb in ("list", "verify"):
+            assert f"holdfast agent {verb} '{folder.path}'" in said
+            main(["agent", verb, str(folder.path)])
+    (folder.path / "config.json").write_text(
+        '{"config": {"config": {}, "learner": "naive", "seed": 0, "suite": "toy"}}'
+    )
+    assert "lacks order: restore it from a backup" in command(capsys, "show", str(folder.path))
 
 
 def test_other_data_than_the_run_began_with_is_refused(tmp_path):

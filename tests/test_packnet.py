@@ -1,16 +1,24 @@
 """PackNet: what a task trains, keeps and sees."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
+from holdfast.agent.configure import apply
 from holdfast.errors import Mistake
+from holdfast.evaluation.certificates import changed
 from holdfast.learners.packnet import prune
+from holdfast.registry import SUITES
+from holdfast.runs.configure import GENERAL, PRESETS, configure, read_plan
 from holdfast.runs.run import run
 from holdfast.subnets.copies import effective
 from holdfast.subnets.masked import FixedMask, Masked, Unmasked
+from tests.test_retention import learn_and_certify
 from tests.tiny import QUIET, tiny_learner, tiny_suite
+
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 def learned(tasks: int = 3):
@@ -86,3 +94,55 @@ def test_a_task_for_which_no_weight_is_left_is_refused_in_one_sentence():
     with pytest.raises(Mistake, match=f"no weights are left for {suite.names[2]}: subnets.tasks"):
         learner.learn(suite.tasks[2])
     assert learner.learned == suite.names[:2]
+
+
+@pytest.mark.parametrize("outside", ["private", "frozen"])
+def test_what_was_learned_stays_whatever_happens_to_parameters_without_masks(outside, tmp_path):
+    suite = tiny_suite(tasks=2)
+    assert changed(learn_and_certify(tiny_learner("packnet", suite, subnets__outside=outside), suite)) == []
+    matrix = run(suite, tiny_learner("packnet", suite, subnets__outside=outside), tmp_path, QUIET)
+    assert matrix.stages == 2
+
+
+def test_frozen_parameters_without_masks_are_trained_by_the_first_task_alone():
+    suite = tiny_suite(tasks=2)
+    learner = tiny_learner("packnet", suite, subnets__outside="frozen")
+    drawn = learner.layout(suite.interface).outside(dict(learner.fresh_net(0, suite.interface).named_parameters()))
+    learner.learn(suite.tasks[0])
+    first = learner.model_copies[0].outside
+    learner.learn(suite.tasks[1])
+    second = learner.model_copies[0].outside
+    assert any(not torch.equal(first[name], drawn[name]) for name in drawn)
+    assert all(torch.equal(first[name], second[name]) for name in drawn)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("new", 0.2),
+        ("private", 0.3),
+        ("sources", 2),
+        ("far_source", "last"),
+        ("new_copy", "last"),
+        ("noise", 0.1),
+    ],
+)
+def test_a_setting_that_it_does_not_read_is_refused(name, value):
+    plan = configure("toy", "packnet")
+    with pytest.raises(Mistake, match=f"^packnet does not read subnets.{name}: leave it out$"):
+        apply(plan, {"subnets.reuse": True, f"subnets.{name}": value})
+    with pytest.raises(Mistake, match=r"packnet does not read subnets\.(new|place)"):
+        apply(plan, {"subnets.reuse": True, "subnets.new": 0.2, "subnets.place": "deep"})
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_it_takes_every_preset_and_budget_of_every_suite(suite):
+    for preset in PRESETS:
+        for budget in {**GENERAL, **SUITES[suite].budgets}:
+            assert configure(suite, "packnet", preset, budget).learner == "packnet"
+
+
+def test_its_recorded_runs_can_be_read():
+    records = [json.loads(path.read_text())["config"] for path in RESULTS.rglob("packnet*/config.json")]
+    assert records
+    assert {read_plan(record).learner for record in records} == {"packnet"}

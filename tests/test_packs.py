@@ -297,6 +297,22 @@ def test_an_agent_with_another_network_is_refused_and_no_folder_is_left(learner,
     assert not other.path.exists()
 
 
+def test_a_pack_for_a_router_with_another_kind_of_threshold_is_refused_by_the_name_of_that_setting(tmp_path):
+    number, auto = (
+        agent_at(tmp_path / name, **{"routing.threshold": threshold})
+        for name, threshold in (("number", 25.0), ("auto", "auto"))
+    )
+    for agent in (number, auto):
+        learn(agent, "swing")
+        agent.pack("swing", tmp_path / f"{agent.path.name}.pack")
+    with pytest.raises(
+        Mistake, match=r"install it on an agent with a number as routing\.threshold \(this one has 'auto'\)"
+    ):
+        auto.install(tmp_path / "number.pack", "swung")
+    assert number.install(tmp_path / "auto.pack", "swung").copy == 0
+    assert auto.tasks == ["swing"]
+
+
 def test_tasks_without_subnetworks_of_their_own_are_not_packed(tmp_path):
     for learner, settings in (("single", {}), ("tsn-core", {"subnets.outside": "shared"})):
         agent = agent_at(tmp_path / learner, learner, **settings)

@@ -87,6 +87,8 @@ def test_what_cannot_be_compared_with_is_one_sentence(tmp_path, capsys):
     words = ("table", str(tmp_path), "--against")
     assert "differ in their seed alone" in mistake(capsys, *words, str(one), str(two))
     assert "needs complete runs of panda3" in mistake(capsys, *words, str(begun))
+    assert "--against needs run folders" in mistake(capsys, *words)  # as of a pattern that no folder has
+    assert "--against needs run folders" in mistake(capsys, "table", "--against", "--stages", "1", str(tmp_path))
     assert "the table tasks has no column for --against" in mistake(capsys, *words, str(one), "--table", "tasks")
     main([*words, str(one), "--out", str(Path(tmp_path) / "table.md")])
     assert "| difference |" in (tmp_path / "table.md").read_text()

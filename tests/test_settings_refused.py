@@ -16,7 +16,7 @@ from holdfast.benchmarks.panda.reach import ReachConfig as Reaching
 from holdfast.benchmarks.panda.tune import TuneConfig as Tuning
 from holdfast.cli.main import main
 from holdfast.data.episodes import Dataset, Episode
-from holdfast.data.validation import Range, validated
+from holdfast.data.validation import Range, shown, validated
 from holdfast.errors import Mistake
 from holdfast.registry import LEARNERS
 from holdfast.runs.configure import configure, learner_for, read_plan
@@ -97,6 +97,25 @@ def test_every_bound_among_the_settings_holds(learner):
 )
 def test_values_of_a_wrong_kind_and_unknown_names_are_refused(name, value):
     refused(configure("toy", "tsn-core"), name, value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("sources", 2), ("far_source", "last"), ("new_copy", "last")])
+def test_a_setting_that_only_routing_reads_is_refused_without_it(name, value):
+    setting = {f"subnets.{name}": value}
+    with pytest.raises(Mistake, match=f"^a learner without routing does not read subnets.{name}: leave it out$"):
+        apply(configure("toy", "tsn-core"), setting)
+    assert getattr(apply(configure("toy", "tsn-replaykl"), setting).config.subnets, name) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.eye(3), np.zeros((2, 2, 2)), [np.eye(2)], "two\nlines", "a  b"],
+    ids=["2d", "3d", "in a list", "\\n", "  "],
+)
+def test_a_value_in_a_message_is_on_one_line(value):
+    said = shown(value)
+    assert said.splitlines() == [said]
+    assert said == repr(value) or isinstance(value, np.ndarray | list)
 
 
 def test_an_unknown_setting_is_answered_with_a_near_one():

@@ -81,7 +81,7 @@ def adopt(learner: Learner, plan: AgentPlan, pack: Pack, name: str) -> Room:
         raise damaged(pack, problem) from problem
     if fingerprint(policy) != pack.record.fingerprint:
         raise damaged(pack, "its policy is not the one that its certificate was given for")
-    check_router(learner, pack, interface)
+    check_router(learner, plan, pack, interface)
     return room
 
 
@@ -156,7 +156,7 @@ def room_for(delta: Delta, learner: SubnetworkLearner, pack: Pack, interface: In
     raise Mistake(f"{pack.path} needs weights that are taken by {owner} in this agent: pack it with --whole")
 
 
-def check_router(learner: SubnetworkLearner, pack: Pack, interface: Interface) -> None:
+def check_router(learner: SubnetworkLearner, plan: AgentPlan, pack: Pack, interface: Interface) -> None:
     """Raises if routing cannot compare another task with the new one."""
     if not isinstance(learner, Sparse) or learner.config.routing is None:
         return
@@ -164,9 +164,13 @@ def check_router(learner: SubnetworkLearner, pack: Pack, interface: Interface) -
     try:
         learner.compared(trial, learner.config.routing)
     except UNFIT as problem:
+        same = plan.learner == pack.record.learner
+        if same and learner.config.routing.automatic:  # which needs more of a task than a number does
+            suitable = "a number as routing.threshold (this one has 'auto')"
+        else:
+            suitable = f"the learner {shown(pack.record.learner)}"
         raise Mistake(
-            f"{pack.path} lacks what this agent's router keeps of a task: install it on an agent with the learner "
-            f"{shown(pack.record.learner)}"
+            f"{pack.path} lacks what this agent's router keeps of a task: install it on an agent with {suitable}"
         ) from problem
 
 

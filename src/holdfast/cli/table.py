@@ -35,7 +35,7 @@ class TableCommand:
     """Number of tasks to stop at: runs stand as they were after so many, those of cw20 after 10 as runs of cw10."""
     suite: str | None = None
     """Name of the suite, if there are runs of several."""
-    against: tuple[Path, ...] = ()
+    against: tuple[Path, ...] | None = None
     """Run folders of one setting that every row is compared with, seed by seed and start by start."""
     paper: bool = False
     """Print only the publication's own rows, each filled or missing; by default all runs, and then those."""
@@ -57,6 +57,8 @@ def table_command(words: Sequence[str]) -> None:
     _check_destination(command)
     if not command.runs:
         raise Mistake("a table needs run folders: holdfast table runs/panda3")
+    if command.against == ():
+        raise Mistake("--against needs run folders: holdfast table runs/panda3 --against runs/panda3/single-s*")
     if command.stages is not None and command.stages < 1:
         raise Mistake(f"--stages must be at least 1, got {command.stages}")
     if command.paper and command.ours:

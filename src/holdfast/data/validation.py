@@ -1,7 +1,7 @@
 """Validation of settings: types, ranges, and finite numbers."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -75,6 +75,13 @@ def validated(name: str, value: Any, hint: Any) -> Any:
     return value
 
 
+def check_unread(settings: Any, names: Collection[str], prefix: str, reader: str) -> None:
+    """Raises if one of these fields of a dataclass, which the reader never reads, differs from its default."""
+    for field in fields(settings):
+        if field.name in names and getattr(settings, field.name) != field.default:
+            raise Mistake(f"{reader} does not read {prefix}{field.name}: leave it out")
+
+
 def check_paths(settings: Any) -> None:
     """Raises if a path in a dataclass, or in dataclasses inside it, is not valid on this machine."""
     for field in fields(settings):
@@ -97,11 +104,12 @@ def _check_path(path: Path) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value as text for a message, at most 80 characters."""
+    """A value as text for a message: one line of at most 80 characters."""
     try:
         text = repr(value)
     except Exception:  # a user's object may raise anything
         text = f"a {type(value).__name__}"
+    text = " ".join(line.strip() for line in text.splitlines())  # an array's repr has several
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

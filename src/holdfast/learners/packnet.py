@@ -8,12 +8,19 @@ import torch
 from torch import Tensor
 
 from holdfast.data.randomness import derive
-from holdfast.data.validation import Range
+from holdfast.data.validation import Range, check_unread
 from holdfast.errors import Mistake
 from holdfast.learners.learner import Datasets, LearnerSpec, windows_of
 from holdfast.learners.subnetworks import Room, SubnetworkConfig, SubnetworkLearner
 from holdfast.nets.backbone import NetConfig
-from holdfast.subnets.claim import SubnetConfig, claim, free_entries, next_task_counts, unmasked_start
+from holdfast.subnets.claim import (
+    SubnetConfig,
+    claim,
+    free_entries,
+    next_task_counts,
+    trains_unmasked,
+    unmasked_start,
+)
 from holdfast.subnets.copies import Copy
 from holdfast.subnets.masked import FixedMask, Masked, Unmasked
 from holdfast.subnets.selection import largest
@@ -22,6 +29,9 @@ from holdfast.training.config import FitConfig
 from holdfast.training.fit import fit
 from holdfast.training.recorder import Recorder
 
+# Neither is subnets.warm_start read, but the toy suites set it for every learner.
+UNREAD = ("new", "place", "private", "sources", "far_source", "new_copy", "noise")
+
 
 @dataclass(frozen=True)
 class PackNetConfig(SubnetworkConfig):
@@ -29,6 +39,10 @@ class PackNetConfig(SubnetworkConfig):
 
     retrain: Annotated[float, Range(over=0, under=1)] = 0.33
     """Share of the training steps that retrain the kept weights after pruning."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_unread(self.subnets, UNREAD, "subnets.", "packnet")
 
 
 class PackNet(SubnetworkLearner):
@@ -51,13 +65,14 @@ class PackNet(SubnetworkLearner):
         retraining = max(round(self.config.retrain * config.steps), 1)
 
         before = room.earlier[-1] if room.earlier else None
-        outside = Unmasked(unmasked_start(net, room.layout, room.copy, before), trained=True)
+        trained = trains_unmasked(self.subnets, room.earlier)
+        outside = Unmasked(unmasked_start(net, room.layout, room.copy, before), trained)
         everything = FixedMask(torch.ones_like(room.copy.occupied))
         whole = Masked(net, room.layout, room.copy, everything, outside).to(self.device)
         fit(whole, windows, replace(config, steps=max(config.steps - retraining, 1)), seed, recorder, "train")
 
         mask, pruned = prune(whole, room, counts)
-        outside = Unmasked(whole.unmasked(), trained=True)
+        outside = Unmasked(whole.unmasked(), trained)
         kept = Masked(net, room.layout, pruned, FixedMask(mask), outside).to(self.device)
         fit(kept, windows, replace(config, steps=retraining), seed, recorder, "retrain")
 

@@ -1,12 +1,13 @@
 """The record config.json: the plan of a run, and what it was started with."""
 
+import shlex
 from dataclasses import fields
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
 
 from holdfast.agent.config import Begun
-from holdfast.agent.plan import completed
+from holdfast.agent.plan import AgentPlan, completed
 from holdfast.data.conform import Conform, conform
 from holdfast.data.files import damaged
 from holdfast.errors import Mistake
@@ -23,6 +24,11 @@ def checked_config(record: Any, path: Path) -> dict[str, Any]:
     """The record of a run, with defaults for what older versions did not record; raises if it is not one."""
     if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
         raise Mistake(f"{path} is not the config.json of a run: choose another folder")
+    if is_agent(record["config"]):
+        folder = shlex.quote(str(path.parent))
+        raise Mistake(
+            f"{path.parent} is an agent, not a run: use holdfast agent list {folder} or holdfast agent verify {folder}"
+        )
     if missing := NEEDED - set(record["config"]):
         raise Mistake(f"{path} lacks {', '.join(sorted(missing))}: restore it from a backup")
     known = {item.name for item in fields(Begun)}
@@ -32,6 +38,11 @@ def checked_config(record: Any, path: Path) -> dict[str, Any]:
     except Mistake as problem:
         raise damaged(path, problem) from problem
     return {**vars(begun), **record}
+
+
+def is_agent(plan: dict[str, Any]) -> bool:
+    """Whether these are the settings of an agent, which are fewer than those of a run."""
+    return {"config", "learner", "seed"} <= set(plan) <= {item.name for item in fields(AgentPlan)}
 
 
 def check_plan(plan: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from holdfast.agent.configure import CHOICES
 from holdfast.agent.events import training_seconds
 from holdfast.agent.folder import CONFIG, LearningFolder
 from holdfast.agent.plan import completed
@@ -55,7 +56,8 @@ class RunFolder(LearningFolder):
         """Raises unless this is a run of this plan, made with the plugins that are loaded."""
         record = self._config()
         check_plugins(record["plugins"])
-        if difference := first_difference(completed(record["config"]), json.loads(json.dumps(asdict(plan)))):
+        known, wanted = completed(record["config"]), json.loads(json.dumps(asdict(plan)))
+        if difference := first_difference(choices_first(known), choices_first(wanted)):
             name, old, new = difference
             raise Mistake(f"{self.path} is a run with {name} = {old}, not {new}: choose another --out or delete it")
 
@@ -154,6 +156,11 @@ class RunFolder(LearningFolder):
             return conform(self.directory.read_json(file), kind, name)
         except Mistake as problem:
             raise damaged(self.path / file, problem) from problem
+
+
+def choices_first(plan: dict[str, Any]) -> dict[str, Any]:
+    """The settings, those first that decide what the others are."""
+    return {**{name: plan[name] for name in CHOICES if name in plan}, **plan}
 
 
 def begun_record(plan: Plan) -> dict[str, Any]:
