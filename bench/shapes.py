@@ -15,7 +15,8 @@ from holdfast.nets.policy import Policy
 from holdfast.nets.transformer import DecisionTransformer, DtConfig
 from holdfast.routing.affinities import HybridAffinity
 from holdfast.routing.distances import Learned, Probe
-from holdfast.subnets.claim import Start, SubnetConfig, begin
+from holdfast.subnets.claim import Start, begin
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.copies import Copy
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.masked import Masked

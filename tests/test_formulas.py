@@ -19,8 +19,9 @@ from holdfast.routing.affinities import HybridAffinity, LatentAffinity, finite_o
 from holdfast.routing.route import route
 from holdfast.study.figures.routing import _distances
 from holdfast.study.run_tables import routes_table
-from holdfast.subnets.claim import SubnetConfig, next_task_counts
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.layout import Layout
+from holdfast.subnets.quotas import next_task_counts
 from tests.tiny import tiny_learner, tiny_suite
 
 numbers = st.floats(0.0, 1e6)

@@ -5,7 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from holdfast.subnets.claim import SubnetConfig, check_room, further_tasks, has_room, new_share, task_counts
+from holdfast.subnets.config import SubnetConfig
+from holdfast.subnets.quotas import check_room, further_tasks, has_room, new_share, task_counts
 from holdfast.subnets.selection import entries
 from tests.test_quotas import LAYOUT, copy_with
 from tests.tiny import tiny_learner, tiny_suite

@@ -5,9 +5,10 @@ import torch
 
 from holdfast.data.randomness import numpy_stream
 from holdfast.errors import Mistake
-from holdfast.subnets.claim import SubnetConfig, further_tasks, lacking, task_counts
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.placement import in_order, mean_gradient, place_by_gradient
+from holdfast.subnets.quotas import further_tasks, lacking, task_counts
 from tests.test_selection import three_tasks
 from tests.tiny import tiny_learner, tiny_suite, windows_in
 

@@ -6,7 +6,7 @@ import torch
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.run import run
 from holdfast.study.what_if import what_if
-from holdfast.subnets.claim import SubnetConfig
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.copies import Change, effective
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.masked import SparseChange

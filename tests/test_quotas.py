@@ -7,17 +7,10 @@ import torch
 
 from holdfast.errors import Mistake
 from holdfast.study.run_tables import capacity_lines
-from holdfast.subnets.claim import (
-    Counts,
-    SubnetConfig,
-    check_room,
-    further_tasks,
-    has_room,
-    selected_counts,
-    task_counts,
-)
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.copies import Copy
 from holdfast.subnets.layout import Layout
+from holdfast.subnets.quotas import Counts, check_room, further_tasks, has_room, selected_counts, task_counts
 from holdfast.subnets.selection import entries
 from tests.tiny import SPARSE, tiny_learner, tiny_suite
 

@@ -16,9 +16,10 @@ from holdfast.learners.sparse import Sparse
 from holdfast.learners.subnetworks import Room
 from holdfast.routing.affinities import HybridAffinity
 from holdfast.runs.run import run
-from holdfast.subnets.claim import SubnetConfig, check_room, free_entries, selected_counts, task_counts
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.quantise import quantise
+from holdfast.subnets.quotas import check_room, free_entries, selected_counts, task_counts
 from holdfast.subnets.stored_masks import DEFLATED, PLAIN
 from holdfast.tasks.task import Task
 from tests.agents import learn, new_agent

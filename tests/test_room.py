@@ -6,9 +6,11 @@ import torch
 from holdfast.cli.main import main
 from holdfast.errors import Mistake
 from holdfast.routing.route import Candidate, route
-from holdfast.subnets.claim import Start, SubnetConfig, begin, check_room, free_entries, has_room, selected_counts
+from holdfast.subnets.claim import Start, begin
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.copies import Copy
 from holdfast.subnets.layout import Layout
+from holdfast.subnets.quotas import check_room, free_entries, has_room, selected_counts
 from tests.tiny import tiny_learner, tiny_suite
 
 SMOKE = ("run", "--suite", "toy", "--budget", "smoke", "--transitions", "200", "--fit.steps", "2", "--no-tensorboard")

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.data.normaliser import Normaliser
-from holdfast.subnets.claim import Start, SubnetConfig, begin
+from holdfast.subnets.claim import Start, begin
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.copies import Copy, Subnetwork
 from holdfast.subnets.layout import Layout
 from holdfast.subnets.masked import Masked, StraightThrough

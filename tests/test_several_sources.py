@@ -6,7 +6,7 @@ import torch
 from holdfast.agent.routes import RecordedRoute, route_reason, sources
 from holdfast.data.conform import conform
 from holdfast.routing.route import Candidate, Route, route, with_sources
-from holdfast.subnets.claim import SubnetConfig
+from holdfast.subnets.config import SubnetConfig
 from tests.test_selection import three_tasks
 from tests.tiny import tiny_learner, tiny_suite
 

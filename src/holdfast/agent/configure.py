@@ -11,7 +11,7 @@ from holdfast.learners.dense import DenseConfig
 from holdfast.learners.learner import LearnerConfig, learner_spec
 from holdfast.nets.backbone import NetConfig, net_config
 from holdfast.registry import LEARNERS, NETS
-from holdfast.subnets.claim import SubnetConfig
+from holdfast.subnets.config import SubnetConfig
 from holdfast.tasks.suite import Settings
 
 REUSE: Settings = {  # a task changes, for itself alone, the network that it starts from

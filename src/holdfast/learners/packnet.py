@@ -13,16 +13,11 @@ from holdfast.errors import Mistake
 from holdfast.learners.learner import Datasets, LearnerSpec, windows_of
 from holdfast.learners.subnetworks import Room, SubnetworkConfig, SubnetworkLearner
 from holdfast.nets.backbone import NetConfig
-from holdfast.subnets.claim import (
-    SubnetConfig,
-    claim,
-    free_entries,
-    next_task_counts,
-    trains_unmasked,
-    unmasked_start,
-)
+from holdfast.subnets.claim import claim, trains_unmasked, unmasked_start
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.copies import Copy
 from holdfast.subnets.masked import FixedMask, Masked, Unmasked
+from holdfast.subnets.quotas import free_entries, next_task_counts
 from holdfast.subnets.selection import largest
 from holdfast.tasks.task import Task
 from holdfast.training.config import FitConfig

@@ -28,21 +28,13 @@ from holdfast.routing.affinities import (
 from holdfast.routing.distances import Learned, Probe
 from holdfast.routing.route import Candidate, Route, installed, only_copy, route, route_by_room, with_sources, without
 from holdfast.subnets.capacity import FurtherTasks
-from holdfast.subnets.claim import (
-    Start,
-    SubnetConfig,
-    begin,
-    check_room,
-    claim,
-    free_entries,
-    further_tasks,
-    has_room,
-    selected_counts,
-)
+from holdfast.subnets.claim import Start, begin, claim
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.copies import Copy, Subnetwork, effective
 from holdfast.subnets.delta import Delta
 from holdfast.subnets.expected import subnetwork_bytes
 from holdfast.subnets.placement import place_by_gradient
+from holdfast.subnets.quotas import check_room, free_entries, further_tasks, has_room, selected_counts
 from holdfast.tasks.interface import Interface
 from holdfast.tasks.task import Task
 from holdfast.training.config import FitConfig

@@ -15,7 +15,7 @@ from holdfast.learners.tensors import Tensors, part, under
 from holdfast.nets.backbone import Backbone
 from holdfast.nets.policy import Policy
 from holdfast.subnets.capacity import capacity
-from holdfast.subnets.claim import SubnetConfig
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.copies import Copy, Subnetwork, effective
 from holdfast.subnets.delta import Delta
 from holdfast.subnets.layout import Layout

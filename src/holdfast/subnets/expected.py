@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import log2
 
-from holdfast.subnets.claim import Counts, SubnetConfig
+from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.layout import Layout
+from holdfast.subnets.quotas import Counts
 from holdfast.subnets.selection import entries
 
 WEIGHT = 4  # bytes of a weight
