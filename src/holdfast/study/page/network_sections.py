@@ -89,7 +89,7 @@ def capacity_section(found: Study) -> Section:
     sparse = [setting for setting in found.settings if setting.runs[0].matrix.accounts]
     said = (
         "Weights of a copy belong to the task that claimed them first; later tasks may use but not change them. A task "
-        "adds its mask at one bit a weight, the weights that it claimed, and what is private to it."
+        "adds its mask, in at most one bit a weight, the weights that it claimed, and what is private to it."
     )
     rows = [
         [setting.label, *(_bytes(run, part) for part in ("weights", "memory", "total")), _each(setting)]
