@@ -101,7 +101,7 @@ def test_a_preview_says_what_learning_then_does_and_changes_nothing(agent):
     found = agent.preview("swing-2", data)
     assert contents(agent.path) == before
     assert found.seconds > 0
-    assert any("nearly a duplicate of swing" in warning for warning in found.warnings)
+    assert any("may be swing again" in warning for warning in found.warnings)
     learned = learn(agent, "swing-2", "pendulum")
     told, did = json.loads(json.dumps(found.route)), json.loads(json.dumps(learned.route))
     assert told == did

@@ -313,6 +313,23 @@ def test_a_pack_for_a_router_with_another_kind_of_threshold_is_refused_by_the_na
     assert auto.tasks == ["swing"]
 
 
+@pytest.mark.parametrize("learner", ["affinity-l", "affinity-h"])
+def test_what_is_advised_for_a_pack_that_a_router_lacks_something_of_is_right(learner, tmp_path):
+    origin = agent_at(tmp_path / "origin", **{"routing.threshold": 25.0})
+    learn(origin, "swing")
+    origin.pack("swing", tmp_path / "swing.pack", whole=True)
+    shared = {setting.removeprefix("affinity-l:"): value for setting, value in SHARING.items()}
+    auto, number = (
+        agent_at(tmp_path / name, learner, **{**shared, "routing.threshold": threshold})
+        for name, threshold in (("auto", "auto"), ("number", 0.5))
+    )
+    learn(auto, "other", episode=3)
+    learn(number, "other", episode=3)
+    with pytest.raises(Mistake, match=r"on an agent with a number as routing\.threshold \(this one has 'auto'\)"):
+        auto.install(tmp_path / "swing.pack")
+    assert number.install(tmp_path / "swing.pack").copy == 1
+
+
 def test_tasks_without_subnetworks_of_their_own_are_not_packed(tmp_path):
     for learner, settings in (("single", {}), ("tsn-core", {"subnets.outside": "shared"})):
         agent = agent_at(tmp_path / learner, learner, **settings)

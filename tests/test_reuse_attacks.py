@@ -10,11 +10,12 @@ from time import perf_counter
 import pytest
 import torch
 
-from holdfast.agent.preview import Alternative, previewed
+from holdfast.agent.preview import Alternative, previewed, warnings
 from holdfast.errors import Mistake
 from holdfast.learners.sparse import Sparse
 from holdfast.learners.subnetworks import Room
 from holdfast.routing.affinities import HybridAffinity
+from holdfast.routing.route import Candidate
 from holdfast.runs.run import run
 from holdfast.subnets.config import SubnetConfig
 from holdfast.subnets.layout import Layout
@@ -104,6 +105,8 @@ def test_a_preview_of_a_task_that_would_be_refused_says_the_same_sentence():
         {"subnets__quantise_bits": 4, "subnets__private": 0.5},
         {"subnets__keep": 0.05},
         {"subnets__new": None, "subnets__keep": 1.0},
+        {"subnets__new": None, "subnets__warm_start": 2.0},
+        {"subnets__new": None, "subnets__warm_start": 0.0},
     ],
 )
 @pytest.mark.parametrize("name", ["affinity-l", "tsn-replaykl"])
@@ -174,6 +177,34 @@ def test_the_other_decision_is_expected_to_take_what_it_takes_where_it_is_the_de
     assert opens.bytes != joins.bytes
 
 
+def test_the_other_decision_is_the_nearest_copy_with_room():
+    suite = tiny_suite()
+    learner = tiny_learner("affinity-l", suite, routing__threshold=0.0, routing__max_copies=None, fit__steps=2)
+    for task in suite.tasks[:2]:
+        learner.learn(task)
+    opened = learner.route(suite.tasks[2])
+    assert opened.opened
+    near, far = (Candidate(name, copy, distance, {}) for name, copy, distance in (("near", 1, 2.0), ("far", 0, 3.0)))
+    for candidates in ((near, far), (far, near)):
+        other = learner.other_route(suite.tasks[2], replace(opened, candidates=candidates))
+        assert (other.source, other.copy, other.opened) == ("near", 1, False)
+    other = learner.other_route(suite.tasks[2], replace(opened, candidates=(replace(near, full=True), far)))
+    assert (other.source, other.copy) == ("far", 0)
+
+
+@pytest.mark.parametrize(("threshold", "said"), [("auto", True), (1.0, False)])
+def test_a_preview_says_if_a_task_may_come_again_which_a_tuned_threshold_says_only_when_very_near(threshold, said):
+    suite = tiny_suite(tasks=2)
+    learner = tiny_learner("affinity-l", suite, routing__threshold=threshold, fit__steps=2)
+    first, second = suite.tasks
+    learner.learn(first)
+    found = replace(learner.route(second), candidates=(Candidate(first.name, 0, 0.3, {}),))
+    assert found.threshold == 1
+    assert list(warnings(learner, found)) == (
+        [f"It may be {first.name} again: it is at a distance of 0.3."] if said else []
+    )
+
+
 def test_there_is_no_other_decision_where_no_copy_has_room():
     suite = tiny_suite(tasks=2)
     learner = tiny_learner("affinity-l", suite, subnets__new="planned", subnets__tasks=1)
@@ -182,7 +213,9 @@ def test_there_is_no_other_decision_where_no_copy_has_room():
         learner.learn(task)
 
 
-@pytest.mark.parametrize(("name", "settings"), [("tsn-core", {}), ("affinity-l", {"routing__max_copies": 1})])
+@pytest.mark.parametrize(
+    ("name", "settings"), [("tsn-core", {}), ("independent", {}), ("affinity-l", {"routing__max_copies": 1})]
+)
 def test_there_is_no_other_decision_where_no_copy_may_be_opened(name, settings):
     suite = tiny_suite(tasks=2)
     learner = tiny_learner(name, suite, **settings)

@@ -49,3 +49,13 @@ def test_the_normaliser_of_a_task_is_counted_as_a_learner_stores_it(suite):
     learner = tiny_learner("naive", tiny_suite())
     normaliser, _ = treat(learner.config, suite.interface, suite.tasks[0].dataset)
     assert normaliser_bytes(suite.interface) == normaliser.shift.nbytes + normaliser.scale.nbytes
+
+
+def test_the_normalisers_of_dense_networks_are_part_of_the_bytes_that_they_may_take(tmp_path, capsys, monkeypatch):
+    suite = tiny_suite(tasks=2)
+    run(suite, tiny_learner("affinity-l", suite, net__width=64, fit__steps=1), tmp_path / "sparse", QUIET)
+    available = RunFolder(tmp_path / "sparse").read_matrix().bytes["weights"]
+    monkeypatch.setattr("holdfast.study.same_bytes.normaliser_bytes", lambda interface: available // 8)
+    main([str(tmp_path / "sparse")])
+    for told in re.findall(r"--net.width \d+, ([\d,]+) bytes", capsys.readouterr().out):
+        assert available // 4 < int(told.replace(",", "")) <= available

@@ -99,12 +99,29 @@ def test_values_of_a_wrong_kind_and_unknown_names_are_refused(name, value):
     refused(configure("toy", "tsn-core"), name, value)
 
 
-@pytest.mark.parametrize(("name", "value"), [("sources", 2), ("far_source", "last"), ("new_copy", "last")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("sources", 2), ("far_source", "last"), ("new_copy", "last"), ("noise", 0.1)]
+)
 def test_a_setting_that_only_routing_reads_is_refused_without_it(name, value):
     setting = {f"subnets.{name}": value}
     with pytest.raises(Mistake, match=f"^a learner without routing does not read subnets.{name}: leave it out$"):
         apply(configure("toy", "tsn-core"), setting)
-    assert getattr(apply(configure("toy", "tsn-replaykl"), setting).config.subnets, name) == value
+    assert getattr(apply(configure("toy", "affinity-l", preset="paper"), setting).config.subnets, name) == value
+
+
+@pytest.mark.parametrize("learner", ["tsn-replaykl", "random-routing", "independent"])
+def test_a_source_for_far_tasks_is_refused_where_no_threshold_is_automatic(learner):
+    with pytest.raises(Mistake, match=r"^routing without an automatic threshold does not read subnets.far_source"):
+        apply(configure("toy", learner), {"subnets.far_source": "last"})
+
+
+def test_what_a_new_copy_begins_with_is_refused_where_none_is_ever_opened():
+    shared = apply(configure("toy", "affinity-l"), {"routing.threshold": "auto"})
+    for new in ({}, {"subnets.new": 0.0}):
+        with pytest.raises(Mistake, match=r"^subnets.new_copy is about further copies, but no copy is ever full"):
+            apply(shared, {"subnets.new_copy": "last", **new})
+    for other in ({"subnets.new": "planned"}, {"subnets.schedule": "equal_remaining"}, {"routing.threshold": 25.0}):
+        assert apply(shared, {"subnets.new_copy": "last", **other}).config.subnets.new_copy == "last"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Installing a pack: it is checked against an agent, and its task is put where it fits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from holdfast.learners.sparse import Sparse
 from holdfast.learners.subnetworks import Room, SubnetworkLearner
 from holdfast.learners.tensors import Tensors, part
 from holdfast.nets.backbone import unallocated
+from holdfast.routing.affinities import Affinity
 from holdfast.subnets.delta import Delta
 from holdfast.subnets.stored_changes import read_change
 from holdfast.subnets.stored_masks import read_masks
@@ -81,7 +82,7 @@ def adopt(learner: Learner, plan: AgentPlan, pack: Pack, name: str) -> Room:
         raise damaged(pack, problem) from problem
     if fingerprint(policy) != pack.record.fingerprint:
         raise damaged(pack, "its policy is not the one that its certificate was given for")
-    check_router(learner, plan, pack, interface)
+    check_router(learner, pack, interface)
     return room
 
 
@@ -156,22 +157,26 @@ def room_for(delta: Delta, learner: SubnetworkLearner, pack: Pack, interface: In
     raise Mistake(f"{pack.path} needs weights that are taken by {owner} in this agent: pack it with --whole")
 
 
-def check_router(learner: SubnetworkLearner, plan: AgentPlan, pack: Pack, interface: Interface) -> None:
+def check_router(learner: SubnetworkLearner, pack: Pack, interface: Interface) -> None:
     """Raises if routing cannot compare another task with the new one."""
     if not isinstance(learner, Sparse) or learner.config.routing is None:
         return
-    trial = Task("trial", interface, 0.0, lambda: made_up(interface))
+    trial, affinity = Task("trial", interface, 0.0, lambda: made_up(interface)), learner.config.routing
+    if can_compare(learner, trial, affinity):
+        return
+    suitable = f"the learner {shown(pack.record.learner)}"
+    if can_compare(learner, trial, replace(affinity, threshold=0.0)):
+        suitable = "a number as routing.threshold (this one has 'auto')"
+    raise Mistake(f"{pack.path} lacks what this agent's router keeps of a task: install it on an agent with {suitable}")
+
+
+def can_compare(learner: Sparse, task: Task, affinity: Affinity) -> bool:
+    """Whether a task can be compared with all learned ones."""
     try:
-        learner.compared(trial, learner.config.routing)
-    except UNFIT as problem:
-        same = plan.learner == pack.record.learner
-        if same and learner.config.routing.automatic:  # which needs more of a task than a number does
-            suitable = "a number as routing.threshold (this one has 'auto')"
-        else:
-            suitable = f"the learner {shown(pack.record.learner)}"
-        raise Mistake(
-            f"{pack.path} lacks what this agent's router keeps of a task: install it on an agent with {suitable}"
-        ) from problem
+        learner.compared(task, affinity)
+    except UNFIT:
+        return False
+    return True
 
 
 def check_sketch(learner: SubnetworkLearner, name: str, interface: Interface) -> None:

@@ -12,7 +12,7 @@ from holdfast.learners.sparse import Sparse
 from holdfast.routing.route import Route
 from holdfast.tasks.task import Task
 
-DUPLICATE = 0.05  # of the threshold: a task that is so near is probably known
+KNOWN = 0.05  # of a tuned threshold: a task that is so near is probably known
 NEARLY_FULL = 1  # tasks that a copy still has room for
 
 
@@ -78,12 +78,17 @@ def warnings(learner: Sparse, route: Route) -> Iterator[str]:
     if nearest and route.threshold is not None:
         if nearest.distance > route.threshold:
             yield f"It is unlike every learned task: the nearest is {nearest.task}, at {nearest.distance:.3g}."
-        elif nearest.distance <= DUPLICATE * route.threshold:
-            yield f"It is nearly a duplicate of {nearest.task}, at a distance of {nearest.distance:.3g}."
+        elif automatic(learner) or nearest.distance <= KNOWN * route.threshold:
+            yield f"It may be {nearest.task} again: it is at a distance of {nearest.distance:.3g}."
     if not route.opened:
         more = learner.accounts()[route.copy].get("more")
         if isinstance(more, int) and more <= NEARLY_FULL + 1:
             yield f"Copy {route.copy} is nearly full: it has room for {more} more, this task included."
+
+
+def automatic(learner: Sparse) -> bool:
+    """Whether the threshold is automatic: then little but a task that comes again is near."""
+    return learner.config.routing is not None and learner.config.routing.automatic
 
 
 def seconds_a_step(events: Iterable[Mapping[str, Any]], steps: Mapping[str, int]) -> float | None:

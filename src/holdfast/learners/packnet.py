@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.data.randomness import derive
-from holdfast.data.validation import Range, check_unread
+from holdfast.data.validation import Range, check_unread, validate
 from holdfast.errors import Mistake
 from holdfast.learners.learner import Datasets, LearnerSpec, windows_of
 from holdfast.learners.subnetworks import Room, SubnetworkConfig, SubnetworkLearner
@@ -29,15 +29,22 @@ UNREAD = ("new", "place", "private", "sources", "far_source", "new_copy", "noise
 
 
 @dataclass(frozen=True)
+class PackNetSubnets(SubnetConfig):
+    """How subnetworks are formed, without what concerns learned masks and reuse by routing."""
+
+    def __post_init__(self) -> None:
+        validate(self, "subnets.")
+        check_unread(self, UNREAD, "subnets.", "packnet")  # before advice about settings that are not read
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
 class PackNetConfig(SubnetworkConfig):
     """Iterative pruning (Mallya and Lazebnik, 2018)."""
 
+    subnets: PackNetSubnets
     retrain: Annotated[float, Range(over=0, under=1)] = 0.33
     """Share of the training steps that retrain the kept weights after pruning."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_unread(self.subnets, UNREAD, "subnets.", "packnet")
 
 
 class PackNet(SubnetworkLearner):
@@ -86,7 +93,7 @@ def prune(trained: Masked, room: Room, counts: Sequence[int]) -> tuple[Tensor, C
 
 def config(net: NetConfig) -> PackNetConfig:
     """The default settings: the remaining tasks get equal shares of the free weights."""
-    subnets = SubnetConfig(schedule="equal_remaining", reuse=False, exclude=net.unmasked)
+    subnets = PackNetSubnets(schedule="equal_remaining", reuse=False, exclude=net.unmasked)
     return PackNetConfig(net, FitConfig(), subnets)
 
 

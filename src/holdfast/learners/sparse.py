@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from math import isfinite
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from holdfast.data.normaliser import Normaliser
 from holdfast.data.randomness import derive, numpy_stream, torch_stream
 from holdfast.data.validation import check_unread
 from holdfast.data.windows import Batch, Windows
+from holdfast.errors import Mistake
 from holdfast.learners.learner import Datasets, LearnerSpec, Role, Snapshot, new_net, windows_of
 from holdfast.learners.subnetworks import Room, SubnetworkConfig, SubnetworkLearner
 from holdfast.learners.tensors import Tensors
@@ -43,7 +45,9 @@ from holdfast.training.recorder import Recorder
 
 PLACEMENT_BATCHES = 8  # batches of the gradient that places new entries
 NOT_TAKEN = "the other decision, for comparison"
-UNREAD_WITHOUT_ROUTING = ("sources", "far_source", "new_copy")
+# Neither is subnets.warm_start read without routing, but the toy suites set it for every learner.
+UNREAD_WITHOUT_ROUTING = ("sources", "far_source", "new_copy", "noise")
+WITH_AUTO = (ActionAffinity, LatentAffinity, HybridAffinity)  # whose threshold can be automatic
 
 Routing = ActionAffinity | LatentAffinity | HybridAffinity | ReplayAffinity | RandomAffinity | NoAffinity | None
 
@@ -59,6 +63,13 @@ class SparseConfig(SubnetworkConfig):
         super().__post_init__()
         if self.routing is None:
             check_unread(self.subnets, UNREAD_WITHOUT_ROUTING, "subnets.", "a learner without routing")
+        elif not isinstance(self.routing, WITH_AUTO):
+            check_unread(self.subnets, ("far_source",), "subnets.", "routing without an automatic threshold")
+        elif self.routing.automatic and self.subnets.never_full and self.subnets.new_copy != "fresh":
+            raise Mistake(
+                "subnets.new_copy is about further copies, but no copy is ever full without subnets.new, or with 0, "
+                "so routing.threshold auto opens none: set subnets.new, or leave subnets.new_copy out"
+            )
 
 
 class TaskProbe(Probe):
@@ -147,14 +158,14 @@ class Sparse(SubnetworkLearner):
         """The decision that was not taken: a new copy, or else the nearest one with room; None if there is no other."""
         if not taken.opened:
             fitting, affinity = self.fitting(task.interface), self.config.routing
-            if affinity is None or len(fitting) == affinity.max_copies:
+            if affinity is None or (affinity.max_copies is not None and len(fitting) >= affinity.max_copies):
                 return None
             opened = replace(taken, source=None, more_sources=(), copy=self.copies, opened=True, reason=NOT_TAKEN)
             return self._begun(opened, fitting)
-        with_room = [candidate for candidate in taken.candidates if not candidate.full]
-        if not with_room:
+        allowed = [candidate for candidate in taken.candidates if not candidate.full and isfinite(candidate.distance)]
+        if not allowed:
             return None
-        nearest = min(with_room, key=lambda candidate: candidate.distance)
+        nearest = min(allowed, key=lambda candidate: candidate.distance)
         return replace(taken, source=nearest.task, copy=nearest.copy, opened=False, reason=NOT_TAKEN)
 
     def compared(self, task: Task, affinity: Affinity) -> tuple[list[Candidate], float]:
@@ -183,7 +194,8 @@ class Sparse(SubnetworkLearner):
         room = self.room(route.copy, task.interface, route.source)
         free = free_entries(room.layout, room.copy)
         counts = selected_counts(self.subnets, room.layout, free, len(room.earlier), task.dataset.steps)
-        found = subnetwork_bytes(self.subnets, room.layout, free, counts)
+        warm = route.source is not None and self.subnets.warm_start > 0
+        found = subnetwork_bytes(self.subnets, room.layout, free, counts, warm=warm)
         unmasked = room.layout.outside(dict(self.fresh_net(route.copy, room.shape).named_parameters()))
         whole, normaliser = torch.ones_like(room.copy.occupied), task.interface.normaliser(task.dataset)
         kept = self._keep(task, room, room.copy, Subnetwork(route.copy, whole, 0, unmasked, normaliser))

@@ -44,18 +44,24 @@ class SubnetConfig:
     noise: Annotated[float, Range(least=0, most=10**6)] = 0.02
     """Standard deviation of the noise that is added to warm-started scores."""
     quantise_bits: Annotated[int, Range(least=0, most=8)] = 0
-    """Bits that newly claimed weights are quantised to, per tensor; 0 means no quantisation."""
+    """Bits that a task's new weights and its private change are quantised to, per tensor; 0: not quantised."""
 
     def __post_init__(self) -> None:
         validate(self, "subnets.")
         if self.new is not None and not self.reuse:
             raise Mistake(
-                "subnets.new is for tasks that reuse entries, but subnets.reuse is off: leave one of them out"
+                "subnets.new is for tasks that reuse entries, but subnets.reuse is off: leave one of them out "
+                "(the preset holdfast has subnets.new 0, the preset paper has none)"
             )
         if self.place != "scores" and not self.new:
             raise Mistake("subnets.place is about new entries: say with subnets.new how many there are, more than 0")
         if self.sources > 1 and self.new == 0:
             raise Mistake(
                 "subnets.sources unites masks, but with subnets.new 0 all tasks of a copy have one mask: "
-                "leave one of them out"
+                "leave one of them out (the preset holdfast has subnets.new 0, the preset paper has none)"
             )
+
+    @property
+    def never_full(self) -> bool:
+        """Whether a copy has room for any number of tasks: they may select only entries that others own."""
+        return self.reuse and not self.new and self.schedule == "constant"

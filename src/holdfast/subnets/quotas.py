@@ -168,8 +168,8 @@ def free_after(free: Sequence[int], counts: Counts) -> list[int]:
 
 def further_tasks(config: SubnetConfig, layout: Layout, free: Sequence[int], held: int) -> FurtherTasks:
     """How many more tasks surely find the entries they need in a copy with `held` tasks; at most `MOST`."""
-    if config.reuse and not config.new and config.schedule == "constant":
-        return "any number"  # a task may select only entries that others own
+    if config.never_full:
+        return "any number"
     for more in range(MOST):
         counts = task_counts(config, layout, free, held + more)
         if beyond_plan(config, held + more) or lacking(layout, free, counts):
