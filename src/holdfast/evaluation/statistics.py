@@ -35,13 +35,19 @@ def resample(
             values = np.asarray(returns, np.float64)
             count = distinct[number][task] if distinct else values.shape[-1]
             episodes = rng.integers(values.shape[-1], size=(np.count_nonzero(rows), count))
-            drawn_means: dict[bytes, np.ndarray] = {}  # many stages have equal returns
-            for stage in np.ndindex(values.shape[:-1]):
-                own = values[stage].tobytes()
-                if own not in drawn_means:
-                    drawn_means[own] = values[stage][episodes].mean(axis=1)
-                means[(rows, task, *stage)] = drawn_means[own]
+            means[rows, task] = _drawn_means(values, episodes)
     return means
+
+
+def _drawn_means(values: np.ndarray, episodes: np.ndarray) -> np.ndarray:
+    """Means of drawn episodes (draws, drawn): (draws,) of values (episodes,), or (draws, stages) of several stages."""
+    if values.ndim == 1:
+        return values[episodes].mean(axis=1)
+    found: dict[bytes, np.ndarray] = {}  # many stages have equal values
+    for stage in values:
+        if stage.tobytes() not in found:
+            found[stage.tobytes()] = stage[episodes].mean(axis=1)
+    return np.stack([found[stage.tobytes()] for stage in values], axis=1)
 
 
 def interval(drawn: np.ndarray, measure: Measure) -> Interval:

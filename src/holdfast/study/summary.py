@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -100,7 +101,12 @@ class Histories:
 
     def forgotten(self, measure: Measure, task: int | None = None) -> Estimate | None:
         """The mean over runs of a measure of F: the best result of each task minus its final one."""
-        return self.estimate(lambda means: measure(means.max(axis=-1) - means[..., -1]).mean(axis=-1), task)
+        return self._lost.mean(measure, task)
+
+    @cached_property
+    def _lost(self) -> "Histories":
+        """F of every task, as the results of a single stage."""
+        return replace(self, means=_lost(self.means), drawn=_lost(self.drawn))
 
     @property
     def earlier(self) -> list[int]:
@@ -181,6 +187,10 @@ def _history(cells: Cells, tasks: Sequence[int], joint: bool) -> list[np.ndarray
 
 def _learned(task: int, stage: int) -> Callable[[np.ndarray], np.ndarray]:
     return lambda means: means[..., task, stage].mean(axis=-1)
+
+
+def _lost(means: np.ndarray) -> np.ndarray:
+    return (means.max(axis=-1) - means[..., -1])[..., None]
 
 
 def _forgetting(runs: Histories) -> Estimate | None:
