@@ -106,7 +106,7 @@ class Histories:
     @cached_property
     def _lost(self) -> "Histories":
         """F of every task, as the results of a single stage."""
-        return replace(self, means=_lost(self.means), drawn=_lost(self.drawn))
+        return replace(self, means=_below_best(self.means), drawn=_below_best(self.drawn))
 
     @property
     def earlier(self) -> list[int]:
@@ -189,7 +189,8 @@ def _learned(task: int, stage: int) -> Callable[[np.ndarray], np.ndarray]:
     return lambda means: means[..., task, stage].mean(axis=-1)
 
 
-def _lost(means: np.ndarray) -> np.ndarray:
+def _below_best(means: np.ndarray) -> np.ndarray:
+    """The best result of each task minus its final one, (..., tasks, stages) -> (..., tasks, 1)."""
     return (means.max(axis=-1) - means[..., -1])[..., None]
 
 
